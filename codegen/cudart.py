@@ -27,7 +27,11 @@ COVERAGE = ROOT / "docs/reference/coverage-thin-cudart.md"
 STRINGS = CODEGEN / "cudart" / "error_strings.yaml"
 
 RUNTIME = parse_headers.Library(
-    ("cuda_runtime_api.h", "cuda_profiler_api.h"), (), "__CUDA_API_VERSION_INTERNAL", "^cuda[A-Z]", "cudaMalloc"
+    ("cuda_runtime_api.h", "cuda_profiler_api.h"),
+    (),
+    "__CUDA_API_VERSION_INTERNAL",
+    "^cuda[A-Z]",
+    "cudaMalloc",
 )
 BEFORE = {"none": "kNone", "driver": "kDriver", "context": "kContext"}
 MAJOR = "13"  # of the headers
@@ -56,12 +60,16 @@ class Entry:
 
 
 class CudartSpec:
-    def __init__(self, model: ApiModel, driver: ApiModel, data: dict, exports: dict[str, list[str]]):
+    def __init__(
+        self, model: ApiModel, driver: ApiModel, data: dict, exports: dict[str, list[str]]
+    ):
         self.model, self.driver = model, driver
         self.rows: dict[str, Entry] = {}
         for before, calls in data["lowered"].items():
             for name, call in calls.items():
-                self._put(Entry(name, name, "lowered", self._before(before), call, call.split("(")[0]))
+                self._put(
+                    Entry(name, name, "lowered", self._before(before), call, call.split("(")[0])
+                )
         for before, files in data["hand"].items():
             for file, names in files.items():
                 for name in names.split():
@@ -73,8 +81,12 @@ class CudartSpec:
             for name in group["calls"].split():
                 self._put(Entry(name, name, "refused", note=group["reason"]))
         self.entries = [self._entry(name) for name in exports[MAJOR]]
-        self.older = {major: self._older(major, data["majors"][int(major)], exports[major]) for major in OLDER}
-        unused = sorted(set(self.rows) - {entry.base for entry in self.entries} - set(exports[MAJOR]))
+        self.older = {
+            major: self._older(major, data["majors"][int(major)], exports[major]) for major in OLDER
+        }
+        unused = sorted(
+            set(self.rows) - {entry.base for entry in self.entries} - set(exports[MAJOR])
+        )
         if unused:
             raise CudartError(f"{SPEC.name}: no library exports {', '.join(unused)}")
 
@@ -92,8 +104,18 @@ class CudartSpec:
         base = re.sub(r"_pt[ds][sz]$", "", name)
         row = self.rows.get(name) or self.rows.get(base)
         if row is None:
-            raise CudartError(f"{SPEC.name}: no entry for {name}: lower it, write it by hand or refuse it")
-        entry = Entry(name, row.name, row.klass, row.before, row.body, row.note, self.model.functions.get(name))
+            raise CudartError(
+                f"{SPEC.name}: no entry for {name}: lower it, write it by hand or refuse it"
+            )
+        entry = Entry(
+            name,
+            row.name,
+            row.klass,
+            row.before,
+            row.body,
+            row.note,
+            self.model.functions.get(name),
+        )
         if entry.klass in ("lowered", "hand"):
             if entry.function is None:
                 raise CudartError(f"{SPEC.name}: {name}: the headers declare no such function")
@@ -102,9 +124,17 @@ class CudartSpec:
 
     def _older(self, major: str, deltas: dict, exports: list[str]) -> list[Entry]:
         """The entries of a major whose headers are not here."""
-        rows = {name: Entry(name, name, "exported", note=f"major{major}.cc") for name in deltas["exported"].split()}
+        rows = {
+            name: Entry(name, name, "exported", note=f"major{major}.cc")
+            for name in deltas["exported"].split()
+        }
         for group in deltas["refused"]:
-            rows.update({name: Entry(name, name, "refused", note=group["reason"]) for name in group["calls"].split()})
+            rows.update(
+                {
+                    name: Entry(name, name, "refused", note=group["reason"])
+                    for name in group["calls"].split()
+                }
+            )
         entries = []
         for name in exports:
             base = re.sub(r"_pt[ds][sz]$", "", name)
@@ -116,7 +146,9 @@ class CudartSpec:
             else:
                 entries.append(self._entry(name))
         if rows:
-            raise CudartError(f"{SPEC.name}: libcudart.so.{major} exports no {', '.join(sorted(rows))}")
+            raise CudartError(
+                f"{SPEC.name}: libcudart.so.{major} exports no {', '.join(sorted(rows))}"
+            )
         return entries
 
     def _argument(self, entry: Entry, param) -> str:
@@ -126,7 +158,9 @@ class CudartSpec:
     def _lowered(self, entry: Entry) -> str:
         found = re.fullmatch(r"(cu\w+)(?:\((.*)\))?", entry.body)
         if not found or found[1] not in self.driver.functions:
-            raise CudartError(f"{SPEC.name}: {entry.name}: '{entry.body}': no such call of the driver")
+            raise CudartError(
+                f"{SPEC.name}: {entry.name}: '{entry.body}': no such call of the driver"
+            )
         call = found[1]
         if entry.side == "ptds":
             call += "_ptds"
@@ -183,7 +217,9 @@ def _template(name: str) -> Callable[[Inputs], str]:
 
 
 def _entries(of: Callable[[CudartSpec], list[Entry]]) -> Callable[[Inputs], str]:
-    return lambda inputs: outputs.render("cudart_entries.cc.j2", entries=of(inputs.spec), parameters=parameters)
+    return lambda inputs: outputs.render(
+        "cudart_entries.cc.j2", entries=of(inputs.spec), parameters=parameters
+    )
 
 
 def export_names(major: str) -> list[str]:
@@ -211,7 +247,9 @@ OUTPUTS: dict[str, Callable[[Inputs], str]] = {
 def coverage(inputs: Inputs) -> str:
     today = {entry.name: entry.note for entry in inputs.spec.entries}
     differing = [entry for entry in inputs.spec.older["12"] if today.get(entry.name) != entry.note]
-    page = outputs.render("coverage_cudart.md.j2", spec=inputs.spec, differing=differing, tests=tests_of())
+    page = outputs.render(
+        "coverage_cudart.md.j2", spec=inputs.spec, differing=differing, tests=tests_of()
+    )
     return wrap_markdown.wrap(page)
 
 
@@ -227,7 +265,12 @@ def tests_of() -> dict[str, str]:
 def load(include: Path, out: Path, clang: str | None = None) -> Inputs:
     model = parse_headers.load_model(include, out / "cudart_model.json", clang, RUNTIME)
     driver = parse_headers.load_model(include, out / "model.json", clang)
-    spec = CudartSpec(model, driver, yaml.safe_load(SPEC.read_text()), {major: export_names(major) for major in (MAJOR, *OLDER)})
+    spec = CudartSpec(
+        model,
+        driver,
+        yaml.safe_load(SPEC.read_text()),
+        {major: export_names(major) for major in (MAJOR, *OLDER)},
+    )
     return Inputs(spec, yaml.safe_load(STRINGS.read_text()))
 
 
@@ -236,7 +279,9 @@ def main() -> int:
     parser.add_argument("--include", type=Path, help="folder of cuda_runtime_api.h")
     parser.add_argument("--out", type=Path, help="folder of the generated tree")
     parser.add_argument("--stamp", type=Path, help="touch when done")
-    parser.add_argument("--list", action="store_true", help="print the generated files, separated by ';'")
+    parser.add_argument(
+        "--list", action="store_true", help="print the generated files, separated by ';'"
+    )
     parser.add_argument("--check", action="store_true", help="fail if the coverage page is stale")
     parser.add_argument("--update", action="store_true", help="write the coverage page")
     arguments = parser.parse_args()

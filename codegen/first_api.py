@@ -34,7 +34,9 @@ class Row:
 def _argument(first, second, letters: list[tuple[str, str, int]], name: str, position: int) -> str:
     if first.type == "char":
         if second.type not in LETTERS:
-            raise FirstApiError(f"{name}: a letter for {second.type}: first_api.py knows {', '.join(LETTERS)}")
+            raise FirstApiError(
+                f"{name}: a letter for {second.type}: first_api.py knows {', '.join(LETTERS)}"
+            )
         letters.append((first.name, LETTERS[second.type], position))
         return f"{first.name}_"
     if "*" in second.type and "*" not in first.type:
@@ -47,14 +49,19 @@ def _argument(first, second, letters: list[tuple[str, str, int]], name: str, pos
 def _row(function: Function, second: Function) -> Row:
     letters: list[tuple[str, str, int]] = []
     theirs = list(second.params[1:])
-    arguments = [_argument(param, theirs[i], letters, function.name, i + 1) for i, param in enumerate(function.params)]
+    arguments = [
+        _argument(param, theirs[i], letters, function.name, i + 1)
+        for i, param in enumerate(function.params)
+    ]
     result = function.returns != "void"
     if result:
         arguments.append("&result")
     elif len(theirs) == len(function.params) + 2:  # in place: what is read is also written
         arguments += arguments[-2:]
     if len(arguments) != len(theirs):
-        raise FirstApiError(f"{function.name} has {len(function.params)} parameters, {second.name} {len(theirs)}")
+        raise FirstApiError(
+            f"{function.name} has {len(function.params)} parameters, {second.name} {len(theirs)}"
+        )
     params = [f"{param.type.replace(' *', '*')} {param.name}" for param in function.params]
     declaration = outputs.wrap(f"FIRST_ENTRY {function.returns} {function.name}(", params, ") {")
     return Row(declaration, second.name, function.returns, result, letters, arguments)

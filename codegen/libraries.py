@@ -68,7 +68,9 @@ def sized(call: Call, plan: Plan) -> bool:
         return False
     values = {other.name for other in call.plans if other.kind == "value"}
     others = {other.name for other in call.plans} - values
-    return not (set(re.findall(r"\w+", plan.extent)) & (others | {"call"})) and "$" not in plan.extent
+    return (
+        not (set(re.findall(r"\w+", plan.extent)) & (others | {"call"})) and "$" not in plan.extent
+    )
 
 
 def render(spec: LibrarySpec, path: str, template: str) -> str:
@@ -100,8 +102,18 @@ def coverage(specs: list[LibrarySpec]) -> str:
     for spec in specs:
         newest = max(spec.sonames)
         declared = set(spec.model.functions)
-        unknown = sorted(name for name in exports(spec.name, newest) if name not in declared and not spec.by_hand(name))
-        sections.append({"spec": spec, "calls": sorted(spec.calls.values(), key=lambda c: c.name), "tier3": unknown})
+        unknown = sorted(
+            name
+            for name in exports(spec.name, newest)
+            if name not in declared and not spec.by_hand(name)
+        )
+        sections.append(
+            {
+                "spec": spec,
+                "calls": sorted(spec.calls.values(), key=lambda c: c.name),
+                "tier3": unknown,
+            }
+        )
     return wrap_markdown.wrap(outputs.render("coverage_thin.md.j2", sections=sections))
 
 
@@ -120,7 +132,9 @@ def _add_ids(name: str, arguments: argparse.Namespace) -> None:
         tuple(data_only.data["headers"]), (), "FARCALL_READS_HEADERS", data_only.data["functions"],
         data_only.data["first"],
     )  # fmt: skip
-    model = parse_headers.load_model(arguments.include, arguments.out / f"{name}_model.json", None, library)
+    model = parse_headers.load_model(
+        arguments.include, arguments.out / f"{name}_model.json", None, library
+    )
     print(f"{name}: {len(id_list.append_ids(path, sorted(model.functions)))} ids added")
 
 
@@ -130,8 +144,14 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="folder of the generated tree")
     parser.add_argument("--stamp", type=Path, help="touch when done")
     parser.add_argument("--library", help="this one only")
-    parser.add_argument("--list", action="store_true", help="print a line for each library: name, id, headers, majors, files")
-    parser.add_argument("--add-ids", action="store_true", help="append ids for new names of the headers")
+    parser.add_argument(
+        "--list",
+        action="store_true",
+        help="print a line for each library: name, id, headers, majors, files",
+    )
+    parser.add_argument(
+        "--add-ids", action="store_true", help="append ids for new names of the headers"
+    )
     parser.add_argument("--check", action="store_true", help="fail if the coverage page is stale")
     parser.add_argument("--update", action="store_true", help="write the coverage page")
     arguments = parser.parse_args()
@@ -142,7 +162,9 @@ def main() -> int:
                 spec = LibrarySpec(CODEGEN / "spec" / "thin" / f"{name}.yaml", None, None)
                 majors = ",".join(f"{major}" for major in spec.sonames)
                 paths = ",".join(files(spec))
-                print(f"{name}|{','.join(spec.headers)}|{majors}|{paths}|{spec.file_name}|{spec.constant}")
+                print(
+                    f"{name}|{','.join(spec.headers)}|{majors}|{paths}|{spec.file_name}|{spec.constant}"
+                )
             return 0
         if arguments.add_ids:
             for name in names:
@@ -152,7 +174,9 @@ def main() -> int:
         for spec in specs:
             missing = sorted(set(spec.model.functions) - set(spec.ids))
             if missing:
-                raise LibraryError(f"no id for {', '.join(missing)}: run codegen/libraries.py --add-ids")
+                raise LibraryError(
+                    f"no id for {', '.join(missing)}: run codegen/libraries.py --add-ids"
+                )
     except (LibraryError, id_list.IdError, parse_headers.ParseError) as error:
         print(f"codegen: {error}", file=sys.stderr)
         return 1
@@ -161,7 +185,10 @@ def main() -> int:
         if arguments.update:
             write_if_changed(COVERAGE, text)
         elif not COVERAGE.is_file() or COVERAGE.read_text() != text:
-            print(f"codegen: {COVERAGE.name} is stale: run codegen/libraries.py --update", file=sys.stderr)
+            print(
+                f"codegen: {COVERAGE.name} is stale: run codegen/libraries.py --update",
+                file=sys.stderr,
+            )
             return 1
         return 0
     try:

@@ -11,6 +11,7 @@ import yaml
 
 import ids as id_list
 import parse_headers
+from conditions import is_one_of
 from model import ApiModel, Function, Param
 
 CODEGEN = Path(__file__).resolve().parent
@@ -33,18 +34,6 @@ PLAIN = ("object", "object?", "new", "end", "stream", "value")
 
 # Values that cannot be negative unless `conditions` says otherwise.
 SIGNED = ("int", "int64_t", "long", "long long", "short")
-
-
-def is_one_of(name: str, numbers: list[int]) -> str:
-    """A condition: a range for each run of numbers."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    texts = [f"{name} == {first}" if first == last else f"IsFrom({first}, {name}, {last})" for first, last in runs]
-    return texts[0] if len(texts) == 1 else f"({' || '.join(texts)})"
 
 
 class LibraryError(Exception):
@@ -76,7 +65,10 @@ class Plan:
     @property
     def bytes(self) -> str:
         """How many bytes lie behind the pointer, in C++."""
-        if self.kind.endswith("_bytes") or self.kind in ("host_room", "any_scalar"):  # any_*: the client's side only
+        if self.kind.endswith("_bytes") or self.kind in (
+            "host_room",
+            "any_scalar",
+        ):  # any_*: the client's side only
             return f"static_cast<uint64_t>({self.extent})"
         one = f"sizeof({self.pointee})"
         return f"Times({self.extent}, {one})" if self.extent else one
@@ -92,11 +84,18 @@ class Call:
     how: str = "generated"
     partner: str = ""  # create: what destroys such an object
     waits: bool = False  # whatever it answers
-    right: str = ""  # at the call: an expression of its values that must hold, or one of them is invalid
+    right: str = (
+        ""  # at the call: an expression of its values that must hold, or one of them is invalid
+    )
     # What must hold for the call to be posted: one that fails waits for what the library says of it.
     conditions: tuple[str, ...] = ()
-    no_handle: str = ""  # the code of a null or ended handle, where it is not the library's usual one
-    proves: tuple[str, str] = ("", "")  # a function that takes the same, and how many pointers it has more
+    no_handle: str = (
+        ""  # the code of a null or ended handle, where it is not the library's usual one
+    )
+    proves: tuple[str, str] = (
+        "",
+        "",
+    )  # a function that takes the same, and how many pointers it has more
     check: str = ""  # on the server, ahead of the call: an expression that must hold
     after: str = ""  # on the server, when the call has succeeded
     fresh: bool = False
@@ -120,7 +119,10 @@ class Call:
     @property
     def posts(self) -> bool:
         """Whether the generator writes an entry that posts, in some pointer mode at least."""
-        return self.how == "generated" and self.klass in ("post", "wait (device pointer mode: post)")
+        return self.how == "generated" and self.klass in (
+            "post",
+            "wait (device pointer mode: post)",
+        )
 
     @property
     def generated(self) -> bool:
@@ -137,18 +139,32 @@ class Call:
     @property
     def target(self) -> str:
         """Of a setter: the descriptor it changes."""
-        return next(plan.name for plan in self.of_kind("object", "object?") if plan.type not in self.handles)
+        return next(
+            plan.name for plan in self.of_kind("object", "object?") if plan.type not in self.handles
+        )
 
     @property
     def described(self) -> str:
         """The descriptors of the call, for an expression of the client's."""
-        return "{" + ", ".join(plan.name for plan in self.of_kind("object", "object?") if plan.type not in self.handles) + "}"
+        return (
+            "{"
+            + ", ".join(
+                plan.name
+                for plan in self.of_kind("object", "object?")
+                if plan.type not in self.handles
+            )
+            + "}"
+        )
 
     @property
     def shared_extent(self) -> str:
         """What several scalars of the client's side have for their size: worked out once."""
         extents = [plan.extent for plan in self.of_kind("any_bytes")]
-        return extents[0].replace("$", self.described) if len(extents) > 1 and len(set(extents)) == 1 else ""
+        return (
+            extents[0].replace("$", self.described)
+            if len(extents) > 1 and len(set(extents)) == 1
+            else ""
+        )
 
     @property
     def ordered(self) -> list[Plan]:
@@ -174,7 +190,11 @@ class Call:
     @property
     def counted(self) -> list[Plan]:
         """Pointers of which a like says whether they are null (client-shim/thin/call.h)."""
-        return [plan for plan in self.pointers if not plan.kind.startswith(("out", "result", "host_room"))]
+        return [
+            plan
+            for plan in self.pointers
+            if not plan.kind.startswith(("out", "result", "host_room"))
+        ]
 
     def of_kind(self, *kinds: str) -> list[Plan]:
         return [plan for plan in self.plans if plan.kind in kinds]
@@ -197,7 +217,13 @@ class Call:
             return "wait"
         if self.of_kind("result", "result_bytes", "inout", "inout_bytes"):
             return "wait (device pointer mode: post)"
-        return "wait" if self.of_kind("out", "out_bytes", "out_address", "out_object", "update") else "post, the first of its like waits" if self.tried else "post"
+        return (
+            "wait"
+            if self.of_kind("out", "out_bytes", "out_address", "out_object", "update")
+            else "post, the first of its like waits"
+            if self.tried
+            else "post"
+        )
 
 
 @dataclass(frozen=True)
@@ -213,12 +239,16 @@ class Object:
 
 
 class LibrarySpec:
-    def __init__(self, path: Path, include: Path | None, model_cache: Path | None, clang: str | None = None):
+    def __init__(
+        self, path: Path, include: Path | None, model_cache: Path | None, clang: str | None = None
+    ):
         self.data = yaml.safe_load(path.read_text())
         self.file = path.name
         unknown = sorted(set(self.data) - KEYS)
         if unknown:
-            raise LibraryError(f"{self.file}: unknown key '{unknown[0]}', one of {', '.join(sorted(KEYS))}")
+            raise LibraryError(
+                f"{self.file}: unknown key '{unknown[0]}', one of {', '.join(sorted(KEYS))}"
+            )
         self.name: str = self.data["library"]
         self.constant: str = self.data["namespace"]
         self.file_name: str = self.data.get("file", self.name)
@@ -232,29 +262,44 @@ class LibrarySpec:
         self.model = ApiModel()
         if include is not None:
             library = parse_headers.Library(
-                tuple(self.headers), (), "FARCALL_READS_HEADERS", self.data["functions"], self.data["first"]
+                tuple(self.headers),
+                (),
+                "FARCALL_READS_HEADERS",
+                self.data["functions"],
+                self.data["first"],
             )
             self.model = parse_headers.load_model(include, model_cache, clang, library)
         self.first_header: str = self.data.get("first_api", "")
         self.first = ApiModel()
         if include is not None and self.first_header:
             library = parse_headers.Library(
-                (self.first_header,), (), "FARCALL_READS_HEADERS", self.data["functions"], self.data["first"]
+                (self.first_header,),
+                (),
+                "FARCALL_READS_HEADERS",
+                self.data["functions"],
+                self.data["first"],
             )
             self.first = parse_headers.load_model(
                 include, model_cache.with_name(f"{self.name}_first_model.json"), clang, library
             )
         self.objects = {
             name: Object(
-                name, row["kind"], f"k{self.constant}_{name}", row.get("stream", ""), *row.get("mode", ("", "")),
-                content=row.get("content", False), host=row.get("host", 0),
+                name,
+                row["kind"],
+                f"k{self.constant}_{name}",
+                row.get("stream", ""),
+                *row.get("mode", ("", "")),
+                content=row.get("content", False),
+                host=row.get("host", 0),
             )
             for name, row in self.data.get("objects", {}).items()
         }
         self.aliases: dict[str, tuple[str, ...]] = {}
         for name, row in self.data.get("objects", {}).items():
             also = tuple(row.get("also", ()))
-            self.aliases[name] = (f"kKind_{name}",) + tuple(other if "(" in other else f"kKind_{other}" for other in also)
+            self.aliases[name] = (f"kKind_{name}",) + tuple(
+                other if "(" in other else f"kKind_{other}" for other in also
+            )
         self.foreign = {
             name: (row["library"], row["kind"])
             for name, row in self.data.get("libraries", {}).items()
@@ -276,14 +321,22 @@ class LibrarySpec:
             other = self.calls.get(found.expand(text))
             if other is None:
                 continue
-            if [(p.name, p.type) for p in call.plain] != [(p.name, p.type) for p in other.plain] or not other.tried:
-                raise LibraryError(f"{self.file}: {call.name} does not take what {other.name} does, or that is not tried")
+            if [(p.name, p.type) for p in call.plain] != [
+                (p.name, p.type) for p in other.plain
+            ] or not other.tried:
+                raise LibraryError(
+                    f"{self.file}: {call.name} does not take what {other.name} does, or that is not tried"
+                )
             call.proves = (other.name, f"{len(other.counted) - len(call.counted)}")
             return
 
     def _pair(self) -> None:
         """What makes an object of contents, with what destroys one."""
-        ends = {self._object_type(call.of_kind("end")[0]): call.name for call in self.calls.values() if call.how == "destroy"}
+        ends = {
+            self._object_type(call.of_kind("end")[0]): call.name
+            for call in self.calls.values()
+            if call.how == "destroy"
+        }
         for call in self.calls.values():
             if call.how == "create":
                 call.partner = ends[self._object_type(call.of_kind("new")[0])]
@@ -292,7 +345,9 @@ class LibrarySpec:
         return any(re.fullmatch(pattern, name) for pattern in self.data.get(key, ()))
 
     def _found(self, key: str, name: str) -> str:
-        return next((text for pattern, text in self.data.get(key, ()) if re.fullmatch(pattern, name)), "")
+        return next(
+            (text for pattern, text in self.data.get(key, ()) if re.fullmatch(pattern, name)), ""
+        )
 
     def by_hand(self, name: str) -> bool:
         """A name that no header declares and client-shim/<library>/ defines; or one of the first API."""
@@ -321,7 +376,9 @@ class LibrarySpec:
         if self._listed("hand", function.name):
             call.how = "hand"
         if function.returns != self.status["type"]:
-            raise LibraryError(f"{self.file}: {function.name} returns {function.returns}: write it by hand")
+            raise LibraryError(
+                f"{self.file}: {function.name} returns {function.returns}: write it by hand"
+            )
         call.plans = [self._plan(function, param) for param in function.params]
         call.handles = tuple(name for name, row in self.objects.items() if row.set_stream)
         if self._listed("contents", function.name):
@@ -358,7 +415,12 @@ class LibrarySpec:
             functions, params, condition = row[0], row[1], row[2]
             types = row[3] if len(row) > 3 else ".*"
             # One line serves like functions: it is for those that have what it names.
-            wanted = set(re.findall(r"\b[a-zA-Z]\w*", re.sub(r"\b(true|nullptr|[A-Z][A-Z0-9_]{3,})\b|\w+\(", "", condition)))
+            wanted = set(
+                re.findall(
+                    r"\b[a-zA-Z]\w*",
+                    re.sub(r"\b(true|nullptr|[A-Z][A-Z0-9_]{3,})\b|\w+\(", "", condition),
+                )
+            )
             if (
                 re.fullmatch(functions, call.name)
                 and re.fullmatch(params, plan.name)
@@ -389,7 +451,9 @@ class LibrarySpec:
         role = self._role(function, param)
         found = re.fullmatch(r"(\w+\??)(?:\((.*)\))?(!?)", role)
         if found is None or found[1] not in KINDS:
-            raise LibraryError(f"{self.file}: {function.name}: role '{role}', one of {', '.join(KINDS)}")
+            raise LibraryError(
+                f"{self.file}: {function.name}: role '{role}', one of {', '.join(KINDS)}"
+            )
         kind, extent = found[1], found[2] or ""
         may_be_null = kind == "end?"
         if may_be_null:
@@ -398,7 +462,9 @@ class LibrarySpec:
         if kind in ("object", "object?", "new", "end"):
             kinds = self.aliases[self._object_type(param)]
         plan = Plan(param.name, param.type, kind, extent, kinds, bool(found[3]), may_be_null)
-        if kind in ("out", "inout", "update", "result") and "*" in self.model.canonical(plan.pointee):
+        if kind in ("out", "inout", "update", "result") and "*" in self.model.canonical(
+            plan.pointee
+        ):
             raise LibraryError(
                 f"{self.file}: {function.name}({param.type} {param.name}): what is written is a pointer: out_address or out_object"
             )
@@ -425,7 +491,9 @@ class LibrarySpec:
         canonical = self.model.canonical(param.type)
         if "*" not in canonical and "[" not in canonical:
             return "value"
-        raise LibraryError(f"{where}: nobody classified this pointer: a line under roles says how it travels")
+        raise LibraryError(
+            f"{where}: nobody classified this pointer: a line under roles says how it travels"
+        )
 
     def by_id(self) -> list[Call | None]:
         """Row 0 is the question that opens the library."""

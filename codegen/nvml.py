@@ -74,7 +74,12 @@ class Call:
     @property
     def native_arguments(self) -> list[str]:
         """What the server hands to the real function; text, items and records have room of their own there."""
-        spelled = {"out": "&{0}", "versioned": "{0}.get()", "text": "{0}.data()", "length": "kTextBytes"}
+        spelled = {
+            "out": "&{0}",
+            "versioned": "{0}.get()",
+            "text": "{0}.data()",
+            "length": "kTextBytes",
+        }
         spelled |= {"items": "{0}", "count": "{0}", "inout": "{0}.data()"}
         return [spelled.get(plan.kind, "{0}").format(plan.name) for plan in self.plans]
 
@@ -100,7 +105,9 @@ class NvmlSpec:
     def _known_keys(self, row: dict, keys: set[str], what: str) -> None:
         unknown = sorted(set(row) - keys)
         if unknown:
-            raise NvmlError(f"{self.file}: {what}: unknown key '{unknown[0]}', one of {', '.join(sorted(keys))}")
+            raise NvmlError(
+                f"{self.file}: {what}: unknown key '{unknown[0]}', one of {', '.join(sorted(keys))}"
+            )
 
     def _function(self, name: str) -> Function:
         if name not in self.model.functions:
@@ -116,7 +123,9 @@ class NvmlSpec:
         self._known_keys(row, KEYS, name)
         klass = group.get("class", "")
         if klass not in CLASSES:
-            raise NvmlError(f"{self.file}: {group['reason']}: class '{klass}', one of {', '.join(CLASSES)}")
+            raise NvmlError(
+                f"{self.file}: {group['reason']}: class '{klass}', one of {', '.join(CLASSES)}"
+            )
         call = Call(self._function(name), klass, group["reason"])
         if klass == "local":
             call.client, call.server = "hand", "none"
@@ -133,8 +142,14 @@ class NvmlSpec:
         self._put(call)
 
     def _plans(self, function: Function, notes: dict[str, str]) -> list[Plan]:
-        extents = {re.search(r"\((\w+)\)", str(note))[1]: str(note).split("(")[0] for note in notes.values()}
-        return [self._plan(function, param, str(notes.get(param.name, "")), extents) for param in function.params]
+        extents = {
+            re.search(r"\((\w+)\)", str(note))[1]: str(note).split("(")[0]
+            for note in notes.values()
+        }
+        return [
+            self._plan(function, param, str(notes.get(param.name, "")), extents)
+            for param in function.params
+        ]
 
     def _plan(self, function: Function, param: Param, note: str, extents: dict[str, str]) -> Plan:
         where = f"{self.file}: {function.name}({param.type} {param.name})"
@@ -159,15 +174,24 @@ class NvmlSpec:
             return Plan(param.name, pointee, "versioned" if versioned else "out")
         if record is not None:
             raise NvmlError(f"{where}: a handle of a kind that does not travel")
-        if canonical.count("*") > 1 or "char" in canonical or "void" in canonical or param.type.startswith("const"):
-            raise NvmlError(f"{where}: nobody classified this pointer: text(length), items(count) or inout(count)?")
+        if (
+            canonical.count("*") > 1
+            or "char" in canonical
+            or "void" in canonical
+            or param.type.startswith("const")
+        ):
+            raise NvmlError(
+                f"{where}: nobody classified this pointer: text(length), items(count) or inout(count)?"
+            )
         return Plan(param.name, pointee, "out")
 
     def _without_pointers(self, record: str, where: str) -> None:
         for member in self.model.records[record].fields:
             canonical = self.model.canonical(member.type)
             if "*" in canonical:
-                raise NvmlError(f"{where}: {record}.{member.name} is a pointer, which means nothing elsewhere")
+                raise NvmlError(
+                    f"{where}: {record}.{member.name} is a pointer, which means nothing elsewhere"
+                )
             inner = canonical.split("[")[0].strip()
             if inner in self.model.records:
                 self._without_pointers(inner, where)
@@ -208,7 +232,10 @@ OUTPUTS: dict[str, Callable[[Inputs], str]] = {
     "server/nvml_api.h": _template("nvml_api.h.j2"),
     "server/nvml_answers.cc": _template("nvml_answers.cc.j2"),
     "cpu-device/nvml_default_entries.cc": lambda inputs: outputs.render(
-        "default_entries.cc.j2", names=_names(inputs), source="nvml.ids", not_supported=NOT_SUPPORTED
+        "default_entries.cc.j2",
+        names=_names(inputs),
+        source="nvml.ids",
+        not_supported=NOT_SUPPORTED,
     ),
     "nvml_exports.map": lambda inputs: outputs.render("exports.map.j2", names=_names(inputs)),
 }
@@ -233,8 +260,12 @@ def main() -> int:
     parser.add_argument("--include", type=Path, help="folder of nvml.h")
     parser.add_argument("--out", type=Path, help="folder of the generated tree")
     parser.add_argument("--stamp", type=Path, help="touch when done")
-    parser.add_argument("--list", action="store_true", help="print the generated files, separated by ';'")
-    parser.add_argument("--add-ids", action="store_true", help="append ids for new names of the header")
+    parser.add_argument(
+        "--list", action="store_true", help="print the generated files, separated by ';'"
+    )
+    parser.add_argument(
+        "--add-ids", action="store_true", help="append ids for new names of the header"
+    )
     parser.add_argument("--check", action="store_true", help="fail if the coverage page is stale")
     parser.add_argument("--update", action="store_true", help="write the coverage page")
     arguments = parser.parse_args()
@@ -255,7 +286,9 @@ def main() -> int:
         write_if_changed(COVERAGE, coverage(inputs))
     elif arguments.check:
         if not COVERAGE.is_file() or COVERAGE.read_text() != coverage(inputs):
-            print(f"codegen: {COVERAGE.name} is stale: run codegen/nvml.py --update", file=sys.stderr)
+            print(
+                f"codegen: {COVERAGE.name} is stale: run codegen/nvml.py --update", file=sys.stderr
+            )
             return 1
     else:
         for path, render in OUTPUTS.items():

@@ -83,7 +83,9 @@ class Plan:
         if self.kinds == ["kContext"]:
             return "CUDA_ERROR_INVALID_CONTEXT"
         graphs = {"kGraph", "kGraphExec", "kGraphNode"}
-        return "CUDA_ERROR_INVALID_VALUE" if graphs >= set(self.kinds) else "CUDA_ERROR_INVALID_HANDLE"
+        return (
+            "CUDA_ERROR_INVALID_VALUE" if graphs >= set(self.kinds) else "CUDA_ERROR_INVALID_HANDLE"
+        )
 
     @property
     def name(self) -> str:
@@ -122,7 +124,12 @@ class Classifier:
             if "dev" not in roles:
                 raise SpecError(f"{where}: a device address needs its extent: dev(<bytes>)")
             return Plan(
-                param, "address", spelled, wire="uint64_t", count=roles["dev"], align=roles.get("align", "")
+                param,
+                "address",
+                spelled,
+                wire="uint64_t",
+                count=roles["dev"],
+                align=roles.get("align", ""),
             )
         if spelled.startswith("CUdevice") and canonical == "int":
             return Plan(param, "device", spelled, wire="int32_t")

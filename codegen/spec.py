@@ -103,7 +103,9 @@ class Call:
 class Spec:
     """`head` has the handles and structs; it and `parts` (by file name) have the calls: groups, unsupported."""
 
-    def __init__(self, model: ApiModel, head: dict, file: str, parts: dict[str, dict] | None = None):
+    def __init__(
+        self, model: ApiModel, head: dict, file: str, parts: dict[str, dict] | None = None
+    ):
         self.model, self.file = model, file
         self.parts = {file: head, **(parts or {})}
         self.classifier = Classifier(model, head.get("handles", {}))
@@ -130,7 +132,9 @@ class Spec:
             for name in part.get("unsupported", []):
                 self._known(name)
                 if name in self.calls:
-                    raise SpecError(f"{self.file}: {name} is described twice, or is both supported and unsupported")
+                    raise SpecError(
+                        f"{self.file}: {name} is described twice, or is both supported and unsupported"
+                    )
                 self.calls[name] = Call(self.model.functions[name])
         self.file = whole
         self._add_variants()
@@ -152,7 +156,9 @@ class Spec:
         function = self._known(name)
         stray = sorted(set(group) - GROUP_KEYS)
         if stray:
-            raise SpecError(f"{self.file}: {group['reason']}: unknown key '{stray[0]}', one of {', '.join(sorted(GROUP_KEYS))}")
+            raise SpecError(
+                f"{self.file}: {group['reason']}: unknown key '{stray[0]}', one of {', '.join(sorted(GROUP_KEYS))}"
+            )
         unknown = sorted(set(row) - CALL_KEYS)
         if unknown:
             raise SpecError(
@@ -208,7 +214,9 @@ class Spec:
         """The call has a form for per-thread default streams, and no stream among its own arguments to tell."""
         functions = self.model.functions
         types = [self.model.canonical(param.type) for param in functions[name].params]
-        return f"{name}_ptds" in functions or (f"{name}_ptsz" in functions and "CUstream_st *" not in types)
+        return f"{name}_ptds" in functions or (
+            f"{name}_ptsz" in functions and "CUstream_st *" not in types
+        )
 
     def _set_sides(self, call: Call, row: dict) -> None:
         call.klass = row.get("class", "")
@@ -236,7 +244,9 @@ class Spec:
                 raise SpecError(f"{self.file}: {call.name}: {said[0]}, but it makes no record")
             return
         call.touches = row.get("touches", group.get("touches", ""))
-        call.effect = row.get("effect", "query" if call.klass == "query" else group.get("effect", ""))
+        call.effect = row.get(
+            "effect", "query" if call.klass == "query" else group.get("effect", "")
+        )
         if call.effect not in EFFECTS:
             raise SpecError(
                 f"{self.file}: {call.name}: effect '{call.effect}', one of {', '.join(EFFECTS)}: "

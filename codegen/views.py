@@ -85,7 +85,9 @@ class CallView:
     @property
     def uses_error(self) -> bool:
         return bool(
-            self.created or self.freed or any(plan.kind in ("stream", "device") for plan in self.call.plans)
+            self.created
+            or self.freed
+            or any(plan.kind in ("stream", "device") for plan in self.call.plans)
         )
 
     @property
@@ -124,7 +126,9 @@ class CallView:
         body = (
             "{}"
             if not self.call.inputs
-            else "body.bytes()" if self.grows else "Written(room, body)"
+            else "body.bytes()"
+            if self.grows
+            else "Written(room, body)"
         )
         return [f"CallId::{self.call.name}", body] + (
             [] if self.call.klass == "post" else ["&reply"]

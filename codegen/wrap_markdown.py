@@ -6,6 +6,7 @@
 
 A paragraph or item of a list is touched only if one of its lines is longer.
 """
+
 import pathlib
 import re
 import sys
@@ -15,14 +16,20 @@ FENCE = re.compile(r"^\s*(```+|~~~+)")
 ITEM = re.compile(r"^(\s*)((?:[-*+]|\d+[.)])\s+)?")
 BEGINS_BLOCK = re.compile(r"^\s*(#+ |\||<|```|~~~|([-*+]|\d+[.)])\s)")
 VERBATIM = re.compile(r"^\s*(#|\||<|---)")
-MARK_ONLY_AT_START = re.compile(r"^([-*+]$|>|#+$|\||=|\d+[.)]$)")  # what would begin a block at a line's start
+MARK_ONLY_AT_START = re.compile(
+    r"^([-*+]$|>|#+$|\||=|\d+[.)]$)"
+)  # what would begin a block at a line's start
 CODE = re.compile(r"(`+)(.+?)\1")
 LONGEST_CODE = 70  # columns; longer spans may be split
 
 
 def _fill(text: str, first: str, rest: str) -> list[str]:
     def keep_together(span: re.Match) -> str:
-        return span.group(0).replace(" ", "\0") if len(span.group(0)) <= LONGEST_CODE else span.group(0)
+        return (
+            span.group(0).replace(" ", "\0")
+            if len(span.group(0)) <= LONGEST_CODE
+            else span.group(0)
+        )
 
     lines, line = [], first
     is_empty = True
@@ -81,7 +88,7 @@ def wrap(page: str) -> str:
         block = lines[at:end]
         if max(map(len, block)) > COLUMNS:
             indent, mark = ITEM.match(block[0]).groups(default="")
-            text = " ".join([block[0][len(indent + mark):], *block[1:]])
+            text = " ".join([block[0][len(indent + mark) :], *block[1:]])
             block = _fill(text, indent + mark, indent + " " * len(mark))
             block[-1] += "  " if lines[end - 1].endswith("  ") else ""
         wrapped += block

@@ -6,6 +6,7 @@ environment variable of Farcall that the code reads, once, and no other.
 
     scripts/check_docs.py          prints each finding; exit 1 if there is one
 """
+
 import pathlib
 import re
 import subprocess
@@ -16,13 +17,34 @@ LINK = re.compile(r"(?<!!)\[[^\]\[]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.M | re.S)
 VARIABLE = re.compile(r"\bFARCALL_[A-Z][A-Z_0-9]*\b")
 COLUMNS = 100
-READ = re.compile(r'"(FARCALL_[A-Z_0-9]+)"')  # as the products name a variable that they read or set
-CODE = ("cli", "client-shim", "cpu-device", "cuda-abi", "pool", "proto", "quota", "server", "toolkit", "transport")
+READ = re.compile(
+    r'"(FARCALL_[A-Z_0-9]+)"'
+)  # as the products name a variable that they read or set
+CODE = (
+    "cli",
+    "client-shim",
+    "cpu-device",
+    "cuda-abi",
+    "pool",
+    "proto",
+    "quota",
+    "server",
+    "toolkit",
+    "transport",
+)
 
 
 def tracked(*patterns):
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "--", *patterns], cwd=ROOT, capture_output=True, text=True, check=True)
-    return [ROOT / name for name in sorted(set(listed.stdout.splitlines())) if (ROOT / name).is_file()]
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "--", *patterns],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [
+        ROOT / name for name in sorted(set(listed.stdout.splitlines())) if (ROOT / name).is_file()
+    ]
 
 
 def anchors(page):
@@ -62,7 +84,10 @@ def check_columns(page):
 
 def check_index():
     index = ROOT / "docs/README.md"
-    linked = {(index.parent / (match.group(1) or "").partition("#")[0]).resolve() for match in LINK.finditer(index.read_text())}
+    linked = {
+        (index.parent / (match.group(1) or "").partition("#")[0]).resolve()
+        for match in LINK.finditer(index.read_text())
+    }
     for page in tracked("docs/guide/*.md", "docs/reference/*.md", "docs/internals/*.md"):
         if page not in linked:
             yield f"docs/README.md: no link to {page.relative_to(ROOT / 'docs')}"
@@ -70,12 +95,20 @@ def check_index():
 
 def check_variables():
     page = ROOT / "docs/reference/environment.md"
-    rows = [line.split("|")[1] for line in page.read_text().splitlines() if line.startswith("| `FARCALL_")]
+    rows = [
+        line.split("|")[1]
+        for line in page.read_text().splitlines()
+        if line.startswith("| `FARCALL_")
+    ]
     listed = [name for row in rows for name in VARIABLE.findall(row)]
     sources = tracked(*(f"{folder}/*.{kind}" for folder in CODE for kind in ("cc", "h")))
     read = {name for source in sources for name in READ.findall(source.read_text(errors="replace"))}
     # A client's settings are variables too: FARCALL_ and the key in capitals.
-    keys = re.search(r"vector<std::string_view>\{(.*?)\}", (ROOT / "client-shim/core/settings.cc").read_text(), re.S)
+    keys = re.search(
+        r"vector<std::string_view>\{(.*?)\}",
+        (ROOT / "client-shim/core/settings.cc").read_text(),
+        re.S,
+    )
     read |= {f"FARCALL_{key.upper()}" for key in re.findall(r'"([a-z_]+)"', keys.group(1))}
     for name in sorted(read - set(listed)):
         yield f"docs/reference/environment.md: lacks {name}, which the code reads"
@@ -87,9 +120,18 @@ def check_variables():
 
 def main():
     pages = tracked("*.md")
-    findings = [finding for page in pages for check in (check_links, check_columns) for finding in check(page)]
+    findings = [
+        finding
+        for page in pages
+        for check in (check_links, check_columns)
+        for finding in check(page)
+    ]
     findings += [*check_index(), *check_variables()]
-    print("\n".join(f"  {finding}" for finding in findings), end="\n" if findings else "", file=sys.stderr)
+    print(
+        "\n".join(f"  {finding}" for finding in findings),
+        end="\n" if findings else "",
+        file=sys.stderr,
+    )
     sys.exit(1 if findings else 0)
 
 

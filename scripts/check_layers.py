@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks every #include "..." of the tree against LAYERS, and that no folders include each other.
 
-    scripts/check_layers.py             prints a line for each violation; exit status 1 if there are any
-    scripts/check_layers.py --graph     prints the folders, each with those it includes
+scripts/check_layers.py             prints a line for each violation; exit status 1 if there are any
+scripts/check_layers.py --graph     prints the folders, each with those it includes
 """
 
 import os
@@ -85,7 +85,7 @@ def source_path(written):
     path = written.removeprefix("generated/")
     for name, stands_for in GENERATED.items():
         if is_below(path, name):
-            return stands_for + path[len(name):]
+            return stands_for + path[len(name) :]
     return path
 
 
@@ -109,7 +109,11 @@ def includes(root, files):
 def is_unmarked(written):
     """Whether a header of one of our folders is named that is not in the tree, and so must be generated."""
     folder = written.split("/")[0]
-    return "/" in written and os.path.isdir(os.path.join(ROOT, folder)) and not os.path.exists(os.path.join(ROOT, written))
+    return (
+        "/" in written
+        and os.path.isdir(os.path.join(ROOT, folder))
+        and not os.path.exists(os.path.join(ROOT, written))
+    )
 
 
 def violation(file, number, target, written):
@@ -170,27 +174,46 @@ def folder_graph(all_includes):
 
 def check(all_includes):
     findings = [line for include in all_includes if (line := violation(*include))]
-    table = {name: {other for other in LAYERS for one in allowed.split() if is_below(other, one)} - {name}
-             for name, allowed in LAYERS.items()}
+    table = {
+        name: {other for other in LAYERS for one in allowed.split() if is_below(other, one)}
+        - {name}
+        for name, allowed in LAYERS.items()
+    }
     for group in cycles(table):
-        findings.append("scripts/check_layers.py: the table lets these include each other: " + ", ".join(sorted(group)))
+        findings.append(
+            "scripts/check_layers.py: the table lets these include each other: "
+            + ", ".join(sorted(group))
+        )
     for group in cycles(folder_graph(all_includes)):
         findings.append("these folders include each other: " + ", ".join(sorted(group)))
     return findings
 
 
 def main():
-    listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-co", "--exclude-standard"],
-                            capture_output=True, text=True, check=True)
-    files = [file for file in listed.stdout.splitlines()
-             if SOURCE.search(file) and os.path.isfile(os.path.join(ROOT, file))]
+    listed = subprocess.run(
+        ["git", "-C", ROOT, "ls-files", "-co", "--exclude-standard"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    files = [
+        file
+        for file in listed.stdout.splitlines()
+        if SOURCE.search(file) and os.path.isfile(os.path.join(ROOT, file))
+    ]
     all_includes = list(includes(ROOT, files))
     if "--graph" in sys.argv:
         graph = folder_graph(all_includes)
         for folder in sorted(graph):
             print(folder, "->", ", ".join(sorted(graph[folder])))
-        print(len(graph), "folders that include others,", sum(map(len, graph.values())), "edges,",
-              len(cycles(graph)), "groups that include each other")
+        print(
+            len(graph),
+            "folders that include others,",
+            sum(map(len, graph.values())),
+            "edges,",
+            len(cycles(graph)),
+            "groups that include each other",
+        )
         return 0
     findings = check(all_includes)
     for finding in findings:

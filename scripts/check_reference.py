@@ -8,6 +8,7 @@ serve`; the guide uses no flag that no command has.
     scripts/check_reference.py            prints each finding; exit 1 if there is one
     scripts/check_reference.py --write    writes settings.md
 """
+
 import collections
 import pathlib
 import re
@@ -48,12 +49,17 @@ def cell(text):
 
 def server_tables():
     text, table, meaning = "", [], []
+    read_setting = False
 
     def flush():
         nonlocal text, table
         if table:
-            text += "\n".join(["| key | default, or an example | meaning |", "|---|---|---|", *table]) + "\n\n"
+            text += (
+                "\n".join(["| key | default, or an example | meaning |", "|---|---|---|", *table])
+                + "\n\n"
+            )
         table = []
+
     for line in read("packaging/server.toml").splitlines():
         group, setting = re.match(r"# ---- (.*)", line), re.match(r"#?([a-z_]+) = (.*)", line)
         if group:
@@ -61,7 +67,9 @@ def server_tables():
             text += f"### {group.group(1)}\n"
             meaning = []
         elif setting:
-            table.append(f"| `{setting.group(1)}` | `{cell(setting.group(2))}` | {cell(' '.join(meaning))} |")
+            table.append(
+                f"| `{setting.group(1)}` | `{cell(setting.group(2))}` | {cell(' '.join(meaning))} |"
+            )
         elif line.startswith("# "):
             if table and read_setting:  # a comment after a setting is the next one's
                 meaning = []
@@ -74,7 +82,9 @@ def server_tables():
 
 
 def client_keys():
-    keys = re.search(r"vector<std::string_view>\{(.*?)\}", read("client-shim/core/settings.cc"), re.S)
+    keys = re.search(
+        r"vector<std::string_view>\{(.*?)\}", read("client-shim/core/settings.cc"), re.S
+    )
     return re.findall(r'"([a-z_]+)"', keys.group(1))
 
 
@@ -92,7 +102,11 @@ def compare(page, listed, known, what):
     counts = collections.Counter(listed)
     yield from (f"{page}: lacks {name}" for name in sorted(known - set(counts)))
     yield from (f"{page}: there is no {what} {name}" for name in sorted(set(counts) - known))
-    yield from (f"{page}: {name} stands there {count} times" for name, count in sorted(counts.items()) if count > 1)
+    yield from (
+        f"{page}: {name} stands there {count} times"
+        for name, count in sorted(counts.items())
+        if count > 1
+    )
 
 
 def first_cells(page):
@@ -103,28 +117,43 @@ def first_cells(page):
 
 
 def check_metrics():
-    known = set(re.findall(r'"((?:farcall|vGPU)_[a-z_]+)"', read("server/control_plane/metrics.cc")))
-    known |= set(re.findall(r"\b(farcall_pool_[a-z_]+)\b", read("pool/service.cc"))) - {"farcall_pool_service"}
+    known = set(
+        re.findall(r'"((?:farcall|vGPU)_[a-z_]+)"', read("server/control_plane/metrics.cc"))
+    )
+    known |= set(re.findall(r"\b(farcall_pool_[a-z_]+)\b", read("pool/service.cc"))) - {
+        "farcall_pool_service"
+    }
     yield from compare("docs/reference/metrics.md", first_cells("metrics.md"), known, "metric")
 
 
 def check_pool_api():
     code = read("pool/rest.cc")
-    known = {f"{method} {path}" for method, path in re.findall(r'MakeRoute\("([A-Z]+)", "([^"]+)"', code)}
+    known = {
+        f"{method} {path}" for method, path in re.findall(r'MakeRoute\("([A-Z]+)", "([^"]+)"', code)
+    }
     known |= {f"GET {path}" for path in re.findall(r'(?:PlainRoute\(|->Get\()\s*"(/[^"]+)"', code)}
     known |= {f"POST {path}" for path in re.findall(r'HostRoute\("([^"]+)"', code)}
     for file in ("proto/pool.proto", "proto/control.proto"):
         for service, body in re.findall(r"^service (\w+) \{(.*?)^\}", read(file), re.M | re.S):
             known |= {f"{service}.{call}" for call in re.findall(r"^  rpc (\w+)\(", body, re.M)}
-    yield from compare("docs/reference/pool-api.md", first_cells("pool-api.md"), known, "route or call")
+    yield from compare(
+        "docs/reference/pool-api.md", first_cells("pool-api.md"), known, "route or call"
+    )
 
 
 def check_exit_codes():
     known = set(re.findall(r"kExit\w+ = (\d+);", read("settings/exit_code.h")))
-    rows = [line.split("|")[1:3] for line in read("docs/reference/exit-codes.md").splitlines() if line.startswith("| `") or line.startswith("| any")]
+    rows = [
+        line.split("|")[1:3]
+        for line in read("docs/reference/exit-codes.md").splitlines()
+        if line.startswith("| `") or line.startswith("| any")
+    ]
     ours = {code.strip() for command, code in rows if "`run`" not in command}
     yield from (f"docs/reference/exit-codes.md: lacks {code}" for code in sorted(known - ours))
-    yield from (f"docs/reference/exit-codes.md: settings/exit_code.h has no {code}" for code in sorted(ours - known))
+    yield from (
+        f"docs/reference/exit-codes.md: settings/exit_code.h has no {code}"
+        for code in sorted(ours - known)
+    )
 
 
 def check_settings_page():
@@ -133,7 +162,11 @@ def check_settings_page():
 
 
 def check_client_keys():
-    rows = [line.split("|")[2] for line in read("docs/reference/client.md").splitlines() if line.startswith("| `FARCALL_")]
+    rows = [
+        line.split("|")[2]
+        for line in read("docs/reference/client.md").splitlines()
+        if line.startswith("| `FARCALL_")
+    ]
     listed = [key for row in rows for key in re.findall(r"`([a-z_]+)`", row)]
     yield from compare("docs/reference/client.md", listed, set(client_keys()), "setting")
 
@@ -149,7 +182,14 @@ def commands():
 
 def check_pool_flags():
     listed = re.findall(r"^#   (--[a-z-]+)", read("packaging/debian/farcall-pool.default"), re.M)
-    used = set(re.findall(r"(--[a-z-]+)", re.search(r"^FARCALL_POOL_FLAGS=.*", read("packaging/debian/farcall-pool.default"), re.M).group()))
+    used = set(
+        re.findall(
+            r"(--[a-z-]+)",
+            re.search(
+                r"^FARCALL_POOL_FLAGS=.*", read("packaging/debian/farcall-pool.default"), re.M
+            ).group(),
+        )
+    )
     known = commands()["farcall pool serve"] - {"--help"} - used
     yield from compare("packaging/debian/farcall-pool.default", listed, known, "flag")
 
@@ -159,7 +199,14 @@ def check_used_flags():
     for page in [ROOT / "README.md", *sorted((ROOT / "docs/guide").glob("*.md"))]:
         text = page.read_text().replace("\\\n", " ")
         for words in re.findall(r"\bfarcall ((?:[a-z-]+ )+[^`\n]*)", text):
-            command = next((name for count in (2, 1) if (name := "farcall " + " ".join(words.split()[:count])) in flags), None)
+            command = next(
+                (
+                    name
+                    for count in (2, 1)
+                    if (name := "farcall " + " ".join(words.split()[:count])) in flags
+                ),
+                None,
+            )
             ours = re.split(r" -- |&& |\||#", words)[0]
             for flag in re.findall(r"(?<!\S)(--[a-z][a-z-]*)", ours):
                 if command and flag not in flags[command]:
@@ -170,7 +217,15 @@ def main():
     if sys.argv[1:] == ["--write"]:
         (REFERENCE / "settings.md").write_text(settings_page())
         return
-    checks = (check_metrics, check_pool_api, check_exit_codes, check_settings_page, check_client_keys, check_pool_flags, check_used_flags)
+    checks = (
+        check_metrics,
+        check_pool_api,
+        check_exit_codes,
+        check_settings_page,
+        check_client_keys,
+        check_pool_flags,
+        check_used_flags,
+    )
     findings = [finding for check in checks for finding in check()]
     print("".join(f"  {finding}\n" for finding in findings), end="", file=sys.stderr)
     sys.exit(1 if findings else 0)

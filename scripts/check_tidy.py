@@ -10,6 +10,7 @@ scripts/tidy-passed.txt holds a digest of each source as it passed. A source of 
 changed since is checked again; one that is not in the file has not been checked yet. Needs the
 compile commands of a configured build (FARCALL_BUILD, default build/release). Exit 1: findings.
 """
+
 import collections
 import concurrent.futures
 import hashlib
@@ -24,14 +25,36 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = pathlib.Path(os.environ.get("FARCALL_BUILD", ROOT / "build/release"))
 PASSED = ROOT / "scripts/tidy-passed.txt"
-FOLDERS = ("cli", "client-shim", "cpu-device", "listener", "pool", "proto", "quota", "server", "settings", "toolkit",
-           "transport")
+FOLDERS = (
+    "cli",
+    "client-shim",
+    "cpu-device",
+    "listener",
+    "pool",
+    "proto",
+    "quota",
+    "server",
+    "settings",
+    "toolkit",
+    "transport",
+)
 FINDING = re.compile(r"^\S+:\d+:\d+: (?:warning|error): ", re.M)
 
 
 def sources():
-    listed = subprocess.run(["git", "-C", str(ROOT), "ls-files", *(f"{folder}/**/*.cc" for folder in FOLDERS),
-                             *(f"{folder}/*.cc" for folder in FOLDERS)], capture_output=True, text=True, check=True)
+    listed = subprocess.run(
+        [
+            "git",
+            "-C",
+            str(ROOT),
+            "ls-files",
+            *(f"{folder}/**/*.cc" for folder in FOLDERS),
+            *(f"{folder}/*.cc" for folder in FOLDERS),
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return sorted({line for line in listed.stdout.splitlines() if (ROOT / line).is_file()})
 
 
@@ -42,21 +65,31 @@ def digest(source):
 def read_passed():
     if not PASSED.exists():
         return {}
-    rows = (line.split() for line in PASSED.read_text().splitlines() if line and not line.startswith("#"))
+    rows = (
+        line.split()
+        for line in PASSED.read_text().splitlines()
+        if line and not line.startswith("#")
+    )
     return {source: value for value, source in rows}
 
 
 def write_passed(passed):
     kept = {source: value for source, value in passed.items() if (ROOT / source).is_file()}
     rows = "".join(f"{value} {source}\n" for source, value in sorted(kept.items()))
-    PASSED.write_text("# SPDX-License-Identifier: Apache-2.0\n"
-                      "# Sources as they passed scripts/check_tidy.py: the first 16 digits of SHA-256.\n" + rows)
+    PASSED.write_text(
+        "# SPDX-License-Identifier: Apache-2.0\n"
+        "# Sources as they passed scripts/check_tidy.py: the first 16 digits of SHA-256.\n" + rows
+    )
 
 
 def tidy(source):
     """What clang-tidy says of it; empty: nothing."""
-    run = subprocess.run(["clang-tidy-14", "-p", str(BUILD), "--quiet", source],
-                         cwd=ROOT, capture_output=True, text=True)
+    run = subprocess.run(
+        ["clang-tidy-14", "-p", str(BUILD), "--quiet", source],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
     if run.returncode != 0 or FINDING.search(run.stdout):
         return run.stdout.replace(f"{ROOT}/", "") or run.stderr[-2000:]
     return ""
@@ -66,24 +99,34 @@ def main():
     arguments = sys.argv[1:]
     known, passed = sources(), read_passed()
     if arguments[:1] == ["--left"]:
-        left = collections.Counter(str(pathlib.Path(source).parent) for source in known if source not in passed)
+        left = collections.Counter(
+            str(pathlib.Path(source).parent) for source in known if source not in passed
+        )
         print("".join(f"{count:5} {folder}\n" for folder, count in sorted(left.items())), end="")
         print(f"{sum(left.values()):5} of {len(known)} sources have not passed yet")
         return 0
     if arguments[:1] == ["--all"]:
         below = [path.rstrip("/") for path in arguments[1:]]
-        chosen = [source for source in known
-                  if not below or any(source == path or source.startswith(path + "/") for path in below)]
+        chosen = [
+            source
+            for source in known
+            if not below or any(source == path or source.startswith(path + "/") for path in below)
+        ]
         chosen = [source for source in chosen if passed.get(source) != digest(source)]
     else:
-        chosen = [source for source in known if source in passed and passed[source] != digest(source)]
+        chosen = [
+            source for source in known if source in passed and passed[source] != digest(source)
+        ]
     if not chosen:
         return 0
     if shutil.which("clang-tidy-14") is None:
         sys.exit("  clang-tidy-14 not found: install the package clang-tidy-14")
     if not (BUILD / "compile_commands.json").exists():
         sys.exit(f"  {BUILD}/compile_commands.json not found: ./scripts/build makes it")
-    compiled = {os.path.realpath(row["file"]) for row in json.loads((BUILD / "compile_commands.json").read_text())}
+    compiled = {
+        os.path.realpath(row["file"])
+        for row in json.loads((BUILD / "compile_commands.json").read_text())
+    }
     chosen = [source for source in chosen if os.path.realpath(ROOT / source) in compiled]
     found = 0
     jobs = int(os.environ.get("FARCALL_JOBS", os.cpu_count() or 1))
@@ -96,7 +139,12 @@ def main():
                 passed[source] = digest(source)
                 write_passed(passed)
             if sys.stderr.isatty():
-                print(f"\r{number}/{len(chosen)} {source[:70]:70}", end="", file=sys.stderr, flush=True)
+                print(
+                    f"\r{number}/{len(chosen)} {source[:70]:70}",
+                    end="",
+                    file=sys.stderr,
+                    flush=True,
+                )
     return 1 if found else 0
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hooks of mkdocs: ARCHITECTURE.md and a list of the results join the site; links to files of the
 source tree become plain text, because the site has no sources."""
+
 import os
 import pathlib
 import re
@@ -15,13 +16,17 @@ FENCE = re.compile(r"(^```.*?^```)", re.M | re.S)
 
 
 def _title(page):
-    return next((line[2:] for line in page.read_text().splitlines() if line.startswith("# ")), page.stem)
+    return next(
+        (line[2:] for line in page.read_text().splitlines() if line.startswith("# ")), page.stem
+    )
 
 
 def _results():
     pages = sorted((DOCS / "results").rglob("*.md"), reverse=True)
     lines = [f"- [{_title(page)}](../{page.relative_to(DOCS)})" for page in pages]
-    return "# Results\n\nMeasurements, with command, machine and date.\n\n" + "\n".join(lines) + "\n"
+    return (
+        "# Results\n\nMeasurements, with command, machine and date.\n\n" + "\n".join(lines) + "\n"
+    )
 
 
 def on_files(files, config):

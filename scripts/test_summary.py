@@ -6,6 +6,7 @@
 
 Tests count under their first label. A program that could not be started counts as failed.
 """
+
 import collections
 import json
 import re
@@ -22,12 +23,20 @@ SHOWN_LINES = 15  # of a failed test's output
 
 def labels_of(build):
     """Test name -> its first label."""
-    listed = subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1"],
-                            capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["ctest", "--test-dir", build, "--show-only=json-v1"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     labels = {}
     for test in json.loads(listed)["tests"]:
-        of_test = [value for entry in test.get("properties", []) if entry["name"] == "LABELS"
-                   for value in entry["value"]]
+        of_test = [
+            value
+            for entry in test.get("properties", [])
+            if entry["name"] == "LABELS"
+            for value in entry["value"]
+        ]
         labels[test["name"]] = of_test[0] if of_test else test["name"].split(".")[0]
     return labels
 
@@ -75,8 +84,10 @@ def summary(cases, labels):
     lines = [f"{'label':<14}{'run':>7}{'passed':>8}{'failed':>8}{'skipped':>9}{'seconds':>9}"]
     for area in sorted(areas, key=lambda area: (area == "all", area)):
         row = areas[area]
-        lines.append(f"{area:<14}{row['passed'] + row['failed']:>7}{row['passed']:>8}"
-                     f"{row['failed']:>8}{row['skipped']:>9}{row['seconds']:>9.0f}")
+        lines.append(
+            f"{area:<14}{row['passed'] + row['failed']:>7}{row['passed']:>8}"
+            f"{row['failed']:>8}{row['skipped']:>9}{row['seconds']:>9.0f}"
+        )
     if reasons:
         lines += ["", "skipped:"]
         for reason, names in sorted(reasons.items()):

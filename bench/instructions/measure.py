@@ -10,6 +10,7 @@
 Client and server (the dry device) share one processor, so that the answer is never there before
 the client sleeps: what is counted then hardly depends on time.
 """
+
 import argparse
 import json
 import os
@@ -24,10 +25,12 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD = pathlib.Path(os.environ.get("FARCALL_BUILD", HERE.parents[1] / "build" / "release"))
-GOALS = {"launch": {"instructions": 350, "mallocs": 0},
-         "sync": {"instructions": 2000, "mallocs": 0},
-         "read": {"mallocs": 0},
-         "memory": {"mallocs": 0}}
+GOALS = {
+    "launch": {"instructions": 350, "mallocs": 0},
+    "sync": {"instructions": 2000, "mallocs": 0},
+    "read": {"mallocs": 0},
+    "memory": {"mallocs": 0},
+}
 TOLERANCE = 0.05
 # What of a freed block comes back when is the server's: these figures vary by 5 %, their median less.
 RUNS = {"memory": 5}
@@ -64,20 +67,38 @@ def count(calls, *names):
 
 def measure(what, endpoint, folder):
     out = pathlib.Path(folder) / ("callgrind." + what)
-    environment = dict(os.environ, FARCALL_ENDPOINT=endpoint, FARCALL_LOG="error",
-                       LD_LIBRARY_PATH=str(BUILD / "lib" / "farcall"), FARCALL_CACHE_DIR=folder)
+    environment = dict(
+        os.environ,
+        FARCALL_ENDPOINT=endpoint,
+        FARCALL_LOG="error",
+        LD_LIBRARY_PATH=str(BUILD / "lib" / "farcall"),
+        FARCALL_CACHE_DIR=folder,
+    )
     for name in ("FARCALL_STATS", "FARCALL_TRANSPORT"):
         environment.pop(name, None)
-    command = ["valgrind", "--tool=callgrind", "--separate-threads=yes", "--zero-before=Counted",
-               "--dump-after=Counted", "--callgrind-out-file=" + str(out), "--compress-pos=no", str(BUILD / "bench" / "instructions" / "calls"), what]
+    command = [
+        "valgrind",
+        "--tool=callgrind",
+        "--separate-threads=yes",
+        "--zero-before=Counted",
+        "--dump-after=Counted",
+        "--callgrind-out-file=" + str(out),
+        "--compress-pos=no",
+        str(BUILD / "bench" / "instructions" / "calls"),
+        what,
+    ]
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
     if ran.returncode != 0:
         raise SystemExit(f"measure.py: {' '.join(command)} failed:\n{ran.stdout}{ran.stderr}")
     made = int(ran.stdout.split()[-1])
-    total, calls = parse(pathlib.Path(f"{out}.1-01").read_text())  # up to the end of Counted, the calling thread
-    return {"instructions": total / made,
-            "locks": count(calls, "pthread_mutex_lock", "pthread_mutex_trylock") / made,
-            "mallocs": count(calls, "malloc", "calloc", "realloc") / made}
+    total, calls = parse(
+        pathlib.Path(f"{out}.1-01").read_text()
+    )  # up to the end of Counted, the calling thread
+    return {
+        "instructions": total / made,
+        "locks": count(calls, "pthread_mutex_lock", "pthread_mutex_trylock") / made,
+        "mallocs": count(calls, "malloc", "calloc", "realloc") / made,
+    }
 
 
 def median_of_runs(what, endpoint, folder):
@@ -94,8 +115,22 @@ class Server:
         os.environ.pop("FARCALL_TOKEN", None)
         os.environ["FARCALL_TOKEN_FILE"] = str(self.token_file)
         self.process = subprocess.Popen(
-            [str(BUILD / "bin" / "farcall"), "serve", "--device", "dry", "--listen", "tcp://127.0.0.1:0",
-             "--token-file", str(self.token_file), "--log-level", "error"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            [
+                str(BUILD / "bin" / "farcall"),
+                "serve",
+                "--device",
+                "dry",
+                "--listen",
+                "tcp://127.0.0.1:0",
+                "--token-file",
+                str(self.token_file),
+                "--log-level",
+                "error",
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
         line = self.process.stdout.readline()
         return re.search(r"tcp://[^ ,]+", line).group(0)
 
@@ -105,7 +140,9 @@ class Server:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--update", action="store_true")
     parser.add_argument("--json")
@@ -119,23 +156,34 @@ def main():
         folder = arguments.keep or scratch
         os.makedirs(folder, exist_ok=True)
         figures = {what: median_of_runs(what, endpoint, folder) for what in GOALS}
-    wanted = json.loads((HERE / "figures.json").read_text()) if (HERE / "figures.json").exists() else {}
+    wanted = (
+        json.loads((HERE / "figures.json").read_text()) if (HERE / "figures.json").exists() else {}
+    )
     print(f"{'per call':8} {'':14} {'counted':>10} {'committed':>10} {'goal':>8}")
     bad = []
     for what, row in figures.items():
         for name, value in row.items():
             committed = wanted.get(what, {}).get(name)
-            print(f"{what:8} {name:14} {value:10.2f} {committed if committed is not None else '-':>10} "
-                  f"{GOALS[what].get(name, '-'):>8}")
+            print(
+                f"{what:8} {name:14} {value:10.2f} {committed if committed is not None else '-':>10} "
+                f"{GOALS[what].get(name, '-'):>8}"
+            )
             if committed is None or abs(value - committed) > max(TOLERANCE * committed, 0.02):
                 bad.append(f"{what} {name}: {value:.2f}, committed {committed}")
     if arguments.json:
         pathlib.Path(arguments.json).write_text(json.dumps(figures, indent=1))
     if arguments.update:
-        rounded = {what: {name: round(value, 2) for name, value in row.items()} for what, row in figures.items()}
+        rounded = {
+            what: {name: round(value, 2) for name, value in row.items()}
+            for what, row in figures.items()
+        }
         (HERE / "figures.json").write_text(json.dumps(rounded, indent=1) + "\n")
     if arguments.check and bad:
-        print("not within 5 % of figures.json (measure.py --update, if the change is meant):", *bad, sep="\n  ")
+        print(
+            "not within 5 % of figures.json (measure.py --update, if the change is meant):",
+            *bad,
+            sep="\n  ",
+        )
         return 1
     return 0
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Host memory that idle sessions take of a server: RSS and PSS of the supervisor and of the workers, in MiB.
 
-    FARCALL_BUILD=$PWD/build/release PYTHONPATH=tests/session python3 bench/isolation/session_memory.py [SESSIONS...]
+FARCALL_BUILD=$PWD/build/release PYTHONPATH=tests/session python3 bench/isolation/session_memory.py [SESSIONS...]
 """
+
 import pathlib
 import subprocess
 import sys
@@ -26,6 +27,8 @@ for sessions in map(int, sys.argv[1:] or ("1", "20")):
         workers = [memory(pid) for pid in server.workers()]
         own = memory(server.process.pid)
         mean = [sum(column) / len(workers) for column in zip(*workers)]
-        print(f"{sessions} sessions: supervisor RSS {own[0]:.1f} PSS {own[1]:.1f}; a worker RSS {mean[0]:.1f} PSS {mean[1]:.1f}")
+        print(
+            f"{sessions} sessions: supervisor RSS {own[0]:.1f} PSS {own[1]:.1f}; a worker RSS {mean[0]:.1f} PSS {mean[1]:.1f}"
+        )
         for client in clients:
             client.kill()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A TCP proxy that holds every byte for half a round trip, whatever else is on its way."""
+
 import collections
 import socket
 import statistics
@@ -94,8 +95,12 @@ def ping_over(rtt_s):
     count = max(10, min(200, int(3 / rtt_s)))
     with subprocess.Popen([sys.executable, "-c", ECHO], stdout=subprocess.PIPE, text=True) as echo:
         link = DelayedLink(("127.0.0.1", int(echo.stdout.readline())), rtt_s)
-        times = subprocess.run([sys.executable, "-c", PING, str(link.port), str(count)], check=True,
-                               capture_output=True, text=True).stdout.split()
+        times = subprocess.run(
+            [sys.executable, "-c", PING, str(link.port), str(count)],
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout.split()
         link.close()
         echo.kill()
     return statistics.median(map(float, times))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who is measured: this build, and a peer beside it. Each serves the same CPU device and runs the
 same program."""
+
 import json
 import os
 import pathlib
@@ -40,16 +41,22 @@ class Side:
 
     def run(self, *what, port=None, extra=None):
         """The program's figures; `stats` among them where the side counts."""
-        done = subprocess.run(self._command(what), capture_output=True, text=True, timeout=600,
-                              env=self._environment(port or self.port, extra))
+        done = subprocess.run(
+            self._command(what),
+            capture_output=True,
+            text=True,
+            timeout=600,
+            env=self._environment(port or self.port, extra),
+        )
         if done.returncode != 0:
             asked = " ".join(map(str, what))
             raise Failed(f"{self.name}: driver_latency {asked}: {done.stderr.strip()[-300:]}")
         return json.loads(done.stdout.splitlines()[-1])
 
     def start_program(self, *what):
-        process = subprocess.Popen(self._command(what), env=self._environment(self.port),
-                                   stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            self._command(what), env=self._environment(self.port), stdout=subprocess.PIPE, text=True
+        )
         process.stdout.readline()
         return process
 
@@ -69,18 +76,27 @@ class Ours(Side):
 
     def __init__(self, pins=None):
         super().__init__(pins)
-        command = [str(BUILD / "bin/farcall"), "serve", "--listen", "tcp://127.0.0.1:0",
-                   "--device", "cpu"]
-        self.process = subprocess.Popen(self._pinned(0, command), stdout=subprocess.PIPE,
-                                        stderr=subprocess.DEVNULL, text=True)
+        command = [
+            str(BUILD / "bin/farcall"),
+            "serve",
+            "--listen",
+            "tcp://127.0.0.1:0",
+            "--device",
+            "cpu",
+        ]
+        self.process = subprocess.Popen(
+            self._pinned(0, command), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
         ready = re.search(r"tcp://\S+:(\d+)", self.process.stdout.readline())
         if ready is None:
             raise Failed("farcall serve did not start")
         self.port = int(ready.group(1))
 
     def environment(self, port):
-        return {"LD_LIBRARY_PATH": str(BUILD / "lib/farcall"),
-                "FARCALL_ENDPOINT": f"tcp://127.0.0.1:{port}"}
+        return {
+            "LD_LIBRARY_PATH": str(BUILD / "lib/farcall"),
+            "FARCALL_ENDPOINT": f"tcp://127.0.0.1:{port}",
+        }
 
     def counted(self, *what):
         """The round trips of a whole run."""
@@ -91,6 +107,7 @@ class Ours(Side):
 
 class Lupine(Side):
     """github.com/lupinemachines/lupine, from a folder with its source: built here, kept nowhere."""
+
     name = "peer"
 
     def __init__(self, built, pins=None):
@@ -99,11 +116,18 @@ class Lupine(Side):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
-        environment = dict(os.environ, LUPINE_PORT=str(self.port), LD_LIBRARY_PATH=str(DEVICE),
-                           LUPINE_LOG_LEVEL="error")
-        self.process = subprocess.Popen(self._pinned(0, [str(built / "lupine_driver_server")]),
-                                        env=environment, stdout=subprocess.DEVNULL,
-                                        stderr=subprocess.DEVNULL)
+        environment = dict(
+            os.environ,
+            LUPINE_PORT=str(self.port),
+            LD_LIBRARY_PATH=str(DEVICE),
+            LUPINE_LOG_LEVEL="error",
+        )
+        self.process = subprocess.Popen(
+            self._pinned(0, [str(built / "lupine_driver_server")]),
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         self._await_port()
 
     def _await_port(self):
@@ -116,8 +140,11 @@ class Lupine(Side):
         raise Failed("the peer's server did not start")
 
     def environment(self, port):
-        return {"LD_LIBRARY_PATH": str(self.built), "LUPINE_SERVER": f"127.0.0.1:{port}",
-                "LUPINE_LOG_LEVEL": "error"}
+        return {
+            "LD_LIBRARY_PATH": str(self.built),
+            "LUPINE_SERVER": f"127.0.0.1:{port}",
+            "LUPINE_LOG_LEVEL": "error",
+        }
 
     @staticmethod
     def build(source, into):
@@ -125,11 +152,27 @@ class Lupine(Side):
         if not (source / "CMakeLists.txt").is_file() or not (source / "cuda_client.cpp").is_file():
             raise Failed(f"{source} holds no source of LUPINE (github.com/lupinemachines/lupine)")
         cuda = os.environ["CUDA_HOME"]
-        configure = ["cmake", "-S", source, "-B", into, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
-                     "-DBUILD_TESTING=OFF", "-DLUPINE_BUILD_NVML=OFF",
-                     f"-DCUDAToolkit_ROOT={cuda}"]
-        compile_it = ["cmake", "--build", into, "--target", "lupine_cuda_client",
-                      "lupine_driver_server"]
+        configure = [
+            "cmake",
+            "-S",
+            source,
+            "-B",
+            into,
+            "-G",
+            "Ninja",
+            "-DCMAKE_BUILD_TYPE=Release",
+            "-DBUILD_TESTING=OFF",
+            "-DLUPINE_BUILD_NVML=OFF",
+            f"-DCUDAToolkit_ROOT={cuda}",
+        ]
+        compile_it = [
+            "cmake",
+            "--build",
+            into,
+            "--target",
+            "lupine_cuda_client",
+            "lupine_driver_server",
+        ]
         for command in (configure, compile_it):
             done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
             if done.returncode != 0:

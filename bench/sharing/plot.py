@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """plot.py FIGURES.json FOLDER: the simulated figures, or the measured ones, as pictures for docs/internals/sharing.md."""
+
 import json
 import pathlib
 import sys
@@ -12,9 +13,15 @@ from matplotlib import pyplot  # noqa: E402
 
 import plot_measured  # noqa: E402
 
-NAMES = {"farcall": "Farcall's leases", "free": "driver's time slices", "lock_30s": "lock, 30 s",
-         "block_tokens": "block tokens, 1/6 s samples", "block_tokens_1s": "block tokens, 1 s samples",
-         "sampled_pid": "sampled PID", "one_after_another": "one after another"}
+NAMES = {
+    "farcall": "Farcall's leases",
+    "free": "driver's time slices",
+    "lock_30s": "lock, 30 s",
+    "block_tokens": "block tokens, 1/6 s samples",
+    "block_tokens_1s": "block tokens, 1 s samples",
+    "sampled_pid": "sampled PID",
+    "one_after_another": "one after another",
+}
 
 
 def groups(figures, group):
@@ -22,7 +29,9 @@ def groups(figures, group):
     found = {}
     for figure in figures:
         if figure["group"] == group:
-            found.setdefault(figure["policy"], {}).setdefault(figure["trial"], {})[figure["name"]] = figure["value"]
+            found.setdefault(figure["policy"], {}).setdefault(figure["trial"], {})[
+                figure["name"]
+            ] = figure["value"]
     return found
 
 
@@ -31,17 +40,24 @@ def bars(axes, values, labels, unit):
     width = 0.8 / len(values)
     for i, (name, lengths) in enumerate(values.items()):
         places = [at + (i - (len(values) - 1) / 2) * width for at in range(len(labels))]
-        axes.bar_label(axes.barh(places, lengths, width, label=name), fmt="%.3g", fontsize=6, padding=2)
+        axes.bar_label(
+            axes.barh(places, lengths, width, label=name), fmt="%.3g", fontsize=6, padding=2
+        )
     axes.set_yticks(range(len(labels)), labels, fontsize=8)
     axes.invert_yaxis()
     axes.margins(x=0.08)
     axes.set_xlabel(unit, fontsize=8)
-    axes.legend(fontsize=7, loc="lower center", bbox_to_anchor=(0.5, 1), ncols=len(values), frameon=False)
+    axes.legend(
+        fontsize=7, loc="lower center", bbox_to_anchor=(0.5, 1), ncols=len(values), frameon=False
+    )
 
 
 def bars_of(found, labels, name, least=0):
     """What `bars` draws: of each policy its values of that name."""
-    return {NAMES[policy]: [max(trials[label][name], least) for label in labels] for policy, trials in found.items()}
+    return {
+        NAMES[policy]: [max(trials[label][name], least) for label in labels]
+        for policy, trials in found.items()
+    }
 
 
 def save(figure, folder, name, title, how="simulated"):
@@ -74,8 +90,17 @@ def plot_priority(figures, folder):
     found = groups(figures, "priority")
     labels = list(next(iter(found.values())))
     figure, axes = pyplot.subplots(figsize=(7, 4.6))
-    bars(axes, bars_of(found, labels, "high, mean loss", 0.01), labels, "mean loss of the high task, %")
-    axes.set_yticks(range(len(labels)), [label.replace("; ", ";\n").replace(", low", ",\nlow") for label in labels], fontsize=8)
+    bars(
+        axes,
+        bars_of(found, labels, "high, mean loss", 0.01),
+        labels,
+        "mean loss of the high task, %",
+    )
+    axes.set_yticks(
+        range(len(labels)),
+        [label.replace("; ", ";\n").replace(", low", ",\nlow") for label in labels],
+        fontsize=8,
+    )
     axes.set_xscale("log")
     save(figure, folder, "priority", "A high task beside a saturating low one")
 
@@ -84,7 +109,12 @@ def plot_mix(figures, folder):
     found = groups(figures, "mix")
     figure, axes = pyplot.subplots(figsize=(7, 2.6))
     names = list(found)
-    bars(axes, {"until all six are done": [found[name]["six tasks"]["total time"] for name in names]}, [NAMES[name] for name in names], "s")
+    bars(
+        axes,
+        {"until all six are done": [found[name]["six tasks"]["total time"] for name in names]},
+        [NAMES[name] for name in names],
+        "s",
+    )
     save(figure, folder, "mix", "Three bursty and three saturating tasks")
 
 

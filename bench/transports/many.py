@@ -8,6 +8,7 @@ switches of the programs and of the server with its workers, after they have set
 host again and again, a round trip each, for S seconds; what the slowest, the median and the fastest of them get. Exit code 0 whatever
 the figures are.
 """
+
 import argparse
 import json
 import os
@@ -54,13 +55,23 @@ def use_of(pids):
             for line in (task / "status").read_text().splitlines():
                 switches += int(line.split()[1]) if "ctxt_switches" in line else 0
         rollup = (root / "smaps_rollup").read_text()
-        pss += int(next(line for line in rollup.splitlines() if line.startswith("Pss:")).split()[1]) / 1024
+        pss += (
+            int(next(line for line in rollup.splitlines() if line.startswith("Pss:")).split()[1])
+            / 1024
+        )
     return seconds, switches, pss
 
 
 def start(url, *command):
-    env = dict(os.environ, FARCALL_ENDPOINT=url, LD_LIBRARY_PATH=str(BUILD / "lib/farcall"), FARCALL_TRANSPORT=url[:3])
-    return subprocess.Popen([*map(str, command)], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    env = dict(
+        os.environ,
+        FARCALL_ENDPOINT=url,
+        LD_LIBRARY_PATH=str(BUILD / "lib/farcall"),
+        FARCALL_TRANSPORT=url[:3],
+    )
+    return subprocess.Popen(
+        [*map(str, command)], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
 
 
 def idle(server, url, count, seconds):
@@ -77,8 +88,12 @@ def idle(server, url, count, seconds):
     rows = {}
     for side, pids in sides.items():
         used, switched, pss = use_of(pids)
-        rows[side] = {"processes": len(pids), "seconds": round(used - before[side][0], 2), "switches": switched - before[side][1],
-                      "pss_mib": round(pss / len(pids), 2)}
+        rows[side] = {
+            "processes": len(pids),
+            "seconds": round(used - before[side][0], 2),
+            "switches": switched - before[side][1],
+            "pss_mib": round(pss / len(pids), 2),
+        }
     for program in programs:
         program.stdin.close()
     for program in programs:
@@ -97,8 +112,14 @@ def active(url, count, seconds):
     counts = sorted(int(program.stdout.readline()) for program in programs)
     for program in programs:
         program.wait()
-    return {"programs": count, "slowest": counts[0], "median": statistics.median(counts), "fastest": counts[-1], "all": sum(counts),
-            "jain": round(sum(counts) ** 2 / (count * sum(number * number for number in counts)), 4)}
+    return {
+        "programs": count,
+        "slowest": counts[0],
+        "median": statistics.median(counts),
+        "fastest": counts[-1],
+        "all": sum(counts),
+        "jain": round(sum(counts) ** 2 / (count * sum(number * number for number in counts)), 4),
+    }
 
 
 def main():
@@ -122,13 +143,21 @@ def main():
                 result["active"] = active(url, options.active, options.seconds)
     print(f"\n{options.scheme}://, {options.seconds:.0f} s\n")
     if options.idle:
-        print("| idle | processes | processor seconds | context switches | PSS of each, MiB |\n|---|---|---|---|---|")
+        print(
+            "| idle | processes | processor seconds | context switches | PSS of each, MiB |\n|---|---|---|---|---|"
+        )
         for side, row in result["idle"].items():
-            print(f"| {side} | {row['processes']} | {row['seconds']} | {row['switches']} | {row['pss_mib']} |")
+            print(
+                f"| {side} | {row['processes']} | {row['seconds']} | {row['switches']} | {row['pss_mib']} |"
+            )
     if options.active:
         row = result["active"]
-        print("\n| active programs | round trips: slowest | median | fastest | all | Jain's index |\n|---|---|---|---|---|---|")
-        print(f"| {row['programs']} | {row['slowest']} | {row['median']:.0f} | {row['fastest']} | {row['all']} | {row['jain']} |")
+        print(
+            "\n| active programs | round trips: slowest | median | fastest | all | Jain's index |\n|---|---|---|---|---|---|"
+        )
+        print(
+            f"| {row['programs']} | {row['slowest']} | {row['median']:.0f} | {row['fastest']} | {row['all']} | {row['jain']} |"
+        )
     if options.json:
         options.json.write_text(json.dumps(result, indent=1) + "\n")
 

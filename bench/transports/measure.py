@@ -7,6 +7,7 @@ One server listens on tcp://, tls:// and shm://; `farcall bench` runs at each in
 limits are `farcall bench`'s own (TCP, memcpy) and, for TLS, what Python's ssl module (OpenSSL) moves between two processes for each
 lane, both ends in the same run. Exit code 0 whatever the figures are.
 """
+
 import argparse
 import json
 import multiprocessing
@@ -108,17 +109,48 @@ def raw_tls(folder):
 class Server:
     def __init__(self, folder, device):
         for words in (["init"], ["issue", "server", "--host", "127.0.0.1"]):
-            subprocess.run([FARCALL, "cert", *words, "--dir", folder], check=True, capture_output=True)
+            subprocess.run(
+                [FARCALL, "cert", *words, "--dir", folder], check=True, capture_output=True
+            )
         self.log = open(f"{folder}/server.log", "w")
         self.process = subprocess.Popen(
-            [FARCALL, "serve", "--device", device, "--listen", "tcp://127.0.0.1:0", "--listen", "tls://127.0.0.1:0", "--shm",
-             f"{folder}/farcall.shm", "--tls-cert", f"{folder}/server.pem", "--tls-key", f"{folder}/server.key", "--token", TOKEN,
-             "--control", "off", "--log-level", "warn"], stdout=subprocess.PIPE, stderr=self.log, text=True)
+            [
+                FARCALL,
+                "serve",
+                "--device",
+                device,
+                "--listen",
+                "tcp://127.0.0.1:0",
+                "--listen",
+                "tls://127.0.0.1:0",
+                "--shm",
+                f"{folder}/farcall.shm",
+                "--tls-cert",
+                f"{folder}/server.pem",
+                "--tls-key",
+                f"{folder}/server.key",
+                "--token",
+                TOKEN,
+                "--control",
+                "off",
+                "--log-level",
+                "warn",
+            ],
+            stdout=subprocess.PIPE,
+            stderr=self.log,
+            text=True,
+        )
         line = self.process.stdout.readline()
         found = dict(re.findall(r"\b(tcp|tls)(://127\.0\.0\.1:\d+)", line))
         if set(found) != {"tcp", "tls"}:
-            raise SystemExit(f"the server does not start: {line}{pathlib.Path(self.log.name).read_text()}")
-        self.urls = {"tcp": "tcp" + found["tcp"], "tls": "tls" + found["tls"], "shm": f"shm://{folder}/farcall.shm"}
+            raise SystemExit(
+                f"the server does not start: {line}{pathlib.Path(self.log.name).read_text()}"
+            )
+        self.urls = {
+            "tcp": "tcp" + found["tcp"],
+            "tls": "tls" + found["tls"],
+            "shm": f"shm://{folder}/farcall.shm",
+        }
 
     def stop(self):
         self.process.terminate()
@@ -128,21 +160,39 @@ class Server:
 
 
 def environment(folder, url):
-    return {"PATH": os.environ["PATH"], "HOME": folder, "LD_LIBRARY_PATH": str(BUILD / "lib/farcall"), "FARCALL_ENDPOINT": url,
-            "FARCALL_CA": f"{folder}/ca.pem", "FARCALL_TOKEN": TOKEN,
-            "FARCALL_LOG": "error", "FARCALL_TRANSPORT": url[:3]}
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": folder,
+        "LD_LIBRARY_PATH": str(BUILD / "lib/farcall"),
+        "FARCALL_ENDPOINT": url,
+        "FARCALL_CA": f"{folder}/ca.pem",
+        "FARCALL_TOKEN": TOKEN,
+        "FARCALL_LOG": "error",
+        "FARCALL_TRANSPORT": url[:3],
+    }
 
 
 def bench(folder, url):
-    done = subprocess.run([FARCALL, "bench", "--json", "--endpoint", url], env=environment(folder, url), capture_output=True,
-                          text=True, check=False)
+    done = subprocess.run(
+        [FARCALL, "bench", "--json", "--endpoint", url],
+        env=environment(folder, url),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode != 0:
         raise SystemExit(f"farcall bench at {url}: {done.stderr}")
     return json.loads(done.stdout)
 
 
 def start_ms(folder, url):
-    done = subprocess.run([sys.executable, "-c", START], env=environment(folder, url), capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", START],
+        env=environment(folder, url),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     time.sleep(0.5)  # the next worker waits by then
     return float(done.stdout)
 
@@ -157,35 +207,74 @@ def measure(folder, server, rounds, starts):
             report = bench(folder, url)
             copy = max(report["farcall"]["copies"], key=lambda each: each["bytes"])
             opens = statistics.median(start_ms(folder, url) for _ in range(starts))
-            found[transport].append({
-                "sync_us": report["farcall"]["sync_us"], "launch_ns": report["farcall"]["launch_ns"], "h2d_GBps": copy["h2d_GBps"],
-                "d2h_GBps": copy["d2h_GBps"], "open_ms": opens, "raw_rtt_us": report["raw"]["rtt_us"],
-                "raw_stream_GBps": report["raw"]["stream_GBps"], "raw_memcpy_GBps": report["raw"]["memcpy_GBps"]})
+            found[transport].append(
+                {
+                    "sync_us": report["farcall"]["sync_us"],
+                    "launch_ns": report["farcall"]["launch_ns"],
+                    "h2d_GBps": copy["h2d_GBps"],
+                    "d2h_GBps": copy["d2h_GBps"],
+                    "open_ms": opens,
+                    "raw_rtt_us": report["raw"]["rtt_us"],
+                    "raw_stream_GBps": report["raw"]["stream_GBps"],
+                    "raw_memcpy_GBps": report["raw"]["memcpy_GBps"],
+                }
+            )
     return found, raw
 
 
 def rows(found, raw):
     """(what, transport, figure, unit, raw limit, goal as text, figure over what the goal allows: met at 1 or less)"""
+
     def of(transport, name):
         return statistics.median(each[name] for each in found[transport])
 
     def raw_of(name):
         return statistics.median(each[name] for each in raw)
+
     made = []
 
     def add(what, transport, figure, unit, limit, goal, allowed, more_is_better=False):
         over = allowed / figure if more_is_better else figure / allowed
-        made.append({"what": what, "transport": transport, "figure": figure, "unit": unit, "raw": limit, "goal": goal, "over": over})
+        made.append(
+            {
+                "what": what,
+                "transport": transport,
+                "figure": figure,
+                "unit": unit,
+                "raw": limit,
+                "goal": goal,
+                "over": over,
+            }
+        )
+
     rtt = of("tcp", "raw_rtt_us")
     add("synchronising call", "tcp", of("tcp", "sync_us"), "us", rtt, "1.3 x raw", 1.3 * rtt)
-    add("synchronising call", "tls", of("tls", "sync_us"), "us", raw_of("rtt_us"), "raw TLS + 5 us", raw_of("rtt_us") + 5)
+    add(
+        "synchronising call",
+        "tls",
+        of("tls", "sync_us"),
+        "us",
+        raw_of("rtt_us"),
+        "raw TLS + 5 us",
+        raw_of("rtt_us") + 5,
+    )
     add("synchronising call", "shm", of("shm", "sync_us"), "us", None, "1.5 us", 1.5)
     for transport, goal in (("tcp", 50), ("shm", 30)):
-        add("launch, client side", transport, of(transport, "launch_ns"), "ns", None, f"{goal} ns", goal)
+        add(
+            "launch, client side",
+            transport,
+            of(transport, "launch_ns"),
+            "ns",
+            None,
+            f"{goal} ns",
+            goal,
+        )
     for name, what in (("h2d_GBps", "64 MiB to the device"), ("d2h_GBps", "64 MiB to the host")):
-        for transport, limit, share, text in (("tcp", of("tcp", "raw_stream_GBps"), 0.9, "90 % of raw TCP"),
-                                              ("tls", raw_of("stream_GBps"), 0.85, "85 % of raw TLS"),
-                                              ("shm", of("shm", "raw_memcpy_GBps"), 0.85, "85 % of memcpy")):
+        for transport, limit, share, text in (
+            ("tcp", of("tcp", "raw_stream_GBps"), 0.9, "90 % of raw TCP"),
+            ("tls", raw_of("stream_GBps"), 0.85, "85 % of raw TLS"),
+            ("shm", of("shm", "raw_memcpy_GBps"), 0.85, "85 % of memcpy"),
+        ):
             add(what, transport, of(transport, name), "GB/s", limit, text, share * limit, True)
     for transport, goal in (("tcp", 10), ("tls", 15), ("shm", 10)):
         add("open a session", transport, of(transport, "open_ms"), "ms", None, f"{goal} ms", goal)
@@ -197,7 +286,9 @@ def main():
     parser.add_argument("--json")
     parser.add_argument("--device", default="dry")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--starts", type=int, default=5, help="sessions opened at each transport in a round")
+    parser.add_argument(
+        "--starts", type=int, default=5, help="sessions opened at each transport in a round"
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         server = Server(folder, options.device)
@@ -206,16 +297,24 @@ def main():
         finally:
             server.stop()
     table = rows(found, raw)
-    print(f"{options.rounds} rounds, device {options.device}, {LANES} lanes, {os.cpu_count()} processors, load average "
-          f"{os.getloadavg()[0]:.1f}\n\n| what | transport | measured | raw, same run | goal | met |\n|---|---|---|---|---|---|")
+    print(
+        f"{options.rounds} rounds, device {options.device}, {LANES} lanes, {os.cpu_count()} processors, load average "
+        f"{os.getloadavg()[0]:.1f}\n\n| what | transport | measured | raw, same run | goal | met |\n|---|---|---|---|---|---|"
+    )
     for row in table:
         limit = "-" if row["raw"] is None else f"{row['raw']:.4g} {row['unit']}"
         met = "yes" if row["over"] <= 1 else f"no, {row['over']:.2f} x"
-        print(f"| {row['what']} | `{row['transport']}://` | {row['figure']:.4g} {row['unit']} | {limit} | {row['goal']} | {met} |")
-    print("\nNot here: lines of 30 ms (./scripts/bench wan), and page-locked memory over shm://, of which"
-          " no copy crosses.")
+        print(
+            f"| {row['what']} | `{row['transport']}://` | {row['figure']:.4g} {row['unit']} | {limit} | {row['goal']} | {met} |"
+        )
+    print(
+        "\nNot here: lines of 30 ms (./scripts/bench wan), and page-locked memory over shm://, of which"
+        " no copy crosses."
+    )
     if options.json:
-        pathlib.Path(options.json).write_text(json.dumps({"rows": table, "rounds": found, "raw_tls": raw}, indent=1))
+        pathlib.Path(options.json).write_text(
+            json.dumps({"rows": table, "rounds": found, "raw_tls": raw}, indent=1)
+        )
 
 
 if __name__ == "__main__":

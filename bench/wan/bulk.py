@@ -7,6 +7,7 @@
 
 Times are from the first byte to the receiver's word (up) or the last byte (down).
 """
+
 import ctypes
 import json
 import os
@@ -21,7 +22,7 @@ PIECE_BYTES = 1 << 20
 def receive(connection, count):
     room = memoryview(bytearray(PIECE_BYTES))
     while count > 0:
-        got = connection.recv_into(room[:min(count, PIECE_BYTES)])
+        got = connection.recv_into(room[: min(count, PIECE_BYTES)])
         if got == 0:
             raise SystemExit("the connection ended")
         count -= got
@@ -30,7 +31,7 @@ def receive(connection, count):
 def send(connection, count):
     piece = memoryview(bytes(PIECE_BYTES))
     while count > 0:
-        count -= connection.send(piece[:min(count, PIECE_BYTES)])
+        count -= connection.send(piece[: min(count, PIECE_BYTES)])
 
 
 def serve(port):
@@ -65,7 +66,10 @@ def raw(host, port, lanes, count):
             receive(connection, each)
 
     def seconds(way, each):
-        threads = [threading.Thread(target=move, args=(connection, way, each)) for connection in connections]
+        threads = [
+            threading.Thread(target=move, args=(connection, way, each))
+            for connection in connections
+        ]
         began = time.monotonic()
         for thread in threads:
             thread.start()
@@ -85,7 +89,11 @@ def cuda(count):
         if status != 0:
             raise SystemExit(f"CUDA error {status}")
 
-    context, address, host = ctypes.c_void_p(), ctypes.c_uint64(), ctypes.create_string_buffer(count)
+    context, address, host = (
+        ctypes.c_void_p(),
+        ctypes.c_uint64(),
+        ctypes.create_string_buffer(count),
+    )
     must(driver.cuInit(0))
     must(driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))
     must(driver.cuCtxSetCurrent(context))
@@ -100,8 +108,10 @@ def cuda(count):
 
     def both(size):
         size = ctypes.c_size_t(size)
-        return {"up": seconds(driver.cuMemcpyHtoD_v2, address, host, size),
-                "down": seconds(driver.cuMemcpyDtoH_v2, host, address, size)}
+        return {
+            "up": seconds(driver.cuMemcpyHtoD_v2, address, host, size),
+            "down": seconds(driver.cuMemcpyDtoH_v2, host, address, size),
+        }
 
     both(8 * PIECE_BYTES)
     return both(count)

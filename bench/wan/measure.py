@@ -6,6 +6,7 @@
 Client and server are in namespaces of their own. Each program has run once before, so that its kernels and the client's answers
 are known. Exit code 77 with a reason where namespaces cannot be had.
 """
+
 import argparse
 import json
 import os
@@ -25,10 +26,18 @@ BUILD = pathlib.Path(os.environ["FARCALL_BUILD"])
 FARCALL, BOX = BUILD / "bin/farcall", BUILD / "tests/tools/wan_box"
 TOKEN = "a-token-of-this-measurement-0123456789"
 PORT = 7717
-PROGRAMS = {name: [BUILD / "examples" / name] for name in ("vector_add", "reduction_shuffle", "heat_stencil", "train_mlp")}
+PROGRAMS = {
+    name: [BUILD / "examples" / name]
+    for name in ("vector_add", "reduction_shuffle", "heat_stencil", "train_mlp")
+}
 PROGRAMS["copies of 64 MiB"] = [BUILD / "tests/session/steps", 5, 0, 64]
 RTTS_MS, RATES_MBIT = (0.2, 1, 10, 30, 150), (1000, 10000)
-BULK, BULK_BYTES, BULK_LANES, RAW_PORT = pathlib.Path(__file__).with_name("bulk.py"), 1 << 30, 8, 7718
+BULK, BULK_BYTES, BULK_LANES, RAW_PORT = (
+    pathlib.Path(__file__).with_name("bulk.py"),
+    1 << 30,
+    8,
+    7718,
+)
 CUT_MS = 12_000  # longer than a link that hears nothing is believed to be alive
 
 
@@ -47,25 +56,60 @@ class Setup:
         where = wan.at_server if wan else lambda *words: [str(word) for word in words]
         port = PORT if wan else 0
         listen = [f"{scheme}://{host}:{port}"]
-        tls = ["--tls-cert", f"{folder}/server.pem", "--tls-key", f"{folder}/server.key"] if scheme == "tls" else ["--plaintext"]
+        tls = (
+            ["--tls-cert", f"{folder}/server.pem", "--tls-key", f"{folder}/server.key"]
+            if scheme == "tls"
+            else ["--plaintext"]
+        )
         self.log = open(f"{folder}/server.log", "a")
-        self.server = subprocess.Popen(where(FARCALL, "serve", "--device", device, "--listen", *listen, "--token", TOKEN, "--control",
-                                             "off", *tls), stdout=subprocess.PIPE, stderr=self.log, text=True,
-                                       env={**os.environ, "FARCALL_CACHE_DIR": f"{folder}/server-cache"})
+        self.server = subprocess.Popen(
+            where(
+                FARCALL,
+                "serve",
+                "--device",
+                device,
+                "--listen",
+                *listen,
+                "--token",
+                TOKEN,
+                "--control",
+                "off",
+                *tls,
+            ),
+            stdout=subprocess.PIPE,
+            stderr=self.log,
+            text=True,
+            env={**os.environ, "FARCALL_CACHE_DIR": f"{folder}/server-cache"},
+        )
         line = self.server.stdout.readline()
         found = re.search(r"(?:tcp|tls)://\S+:\d+", line)
         if not found:
-            raise SystemExit(f"the server does not start: {line}{pathlib.Path(self.log.name).read_text()}")
-        self.environment = {"PATH": os.environ["PATH"], "HOME": folder, "LD_LIBRARY_PATH": str(BUILD / "lib/farcall"),
-                            "FARCALL_ENDPOINT": found.group(), "FARCALL_CA": f"{folder}/ca.pem", "FARCALL_TOKEN": TOKEN,
-                            "FARCALL_STATS": f"{folder}/stats.json", "FARCALL_LOG": "warn"}
+            raise SystemExit(
+                f"the server does not start: {line}{pathlib.Path(self.log.name).read_text()}"
+            )
+        self.environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": folder,
+            "LD_LIBRARY_PATH": str(BUILD / "lib/farcall"),
+            "FARCALL_ENDPOINT": found.group(),
+            "FARCALL_CA": f"{folder}/ca.pem",
+            "FARCALL_TOKEN": TOKEN,
+            "FARCALL_STATS": f"{folder}/stats.json",
+            "FARCALL_LOG": "warn",
+        }
 
     def run(self, command, cut_after_s=None):
         """Seconds, round trips, and how often the session came back."""
         words = [str(word) for word in command]
         began = time.monotonic()
-        client = subprocess.Popen(self.wan.at_client(*words) if self.wan else words, env=self.environment, stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT, text=True, cwd=self.folder)
+        client = subprocess.Popen(
+            self.wan.at_client(*words) if self.wan else words,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=self.folder,
+        )
         if cut_after_s is not None:
             time.sleep(cut_after_s)
             self.wan.cut(CUT_MS)
@@ -74,11 +118,17 @@ class Setup:
         if client.returncode != 0:
             raise SystemExit(f"{words}: exit code {client.returncode}\n{out}")
         stats = json.loads(pathlib.Path(self.environment["FARCALL_STATS"]).read_text())
-        return {"seconds": seconds, "round_trips": stats["round_trips"],
-                "bytes": stats["bytes_out"] + stats["bytes_in"], "reconnects": out.count("reconnected to")}
+        return {
+            "seconds": seconds,
+            "round_trips": stats["round_trips"],
+            "bytes": stats["bytes_out"] + stats["bytes_in"],
+            "reconnects": out.count("reconnected to"),
+        }
 
     def bulk(self):
-        return bulk(self.wan.at_client(sys.executable, BULK, "cuda", BULK_BYTES), env=self.environment)
+        return bulk(
+            self.wan.at_client(sys.executable, BULK, "cuda", BULK_BYTES), env=self.environment
+        )
 
     def stop(self):
         self.server.terminate()
@@ -111,33 +161,58 @@ class Bench:
         """One copy of 1 GiB in each direction, and as many bytes over bare connections, in turn."""
         with Wan(BOX, rtt_ms=rtt_ms, rate_mbit=rate_mbit) as wan:
             setup = self.setup(wan)
-            far = subprocess.Popen(wan.at_server(sys.executable, BULK, "serve", RAW_PORT),
-                                   stdout=subprocess.PIPE, text=True)
+            far = subprocess.Popen(
+                wan.at_server(sys.executable, BULK, "serve", RAW_PORT),
+                stdout=subprocess.PIPE,
+                text=True,
+            )
             far.stdout.readline()
             raw, ours = [], []
             for _ in range(rounds):
-                raw.append(bulk(wan.at_client(sys.executable, BULK, "raw", Wan.SERVER, RAW_PORT, BULK_LANES,
-                                              BULK_BYTES)))
+                raw.append(
+                    bulk(
+                        wan.at_client(
+                            sys.executable,
+                            BULK,
+                            "raw",
+                            Wan.SERVER,
+                            RAW_PORT,
+                            BULK_LANES,
+                            BULK_BYTES,
+                        )
+                    )
+                )
                 ours.append(setup.bulk())
             far.kill()
             far.wait()
             setup.stop()
-        print(f"\n1 GiB at {rtt_ms} ms, {rate_mbit // 1000} Gbit, {self.options.scheme}://; "
-              f"raw: {BULK_LANES} TCP connections\n")
+        print(
+            f"\n1 GiB at {rtt_ms} ms, {rate_mbit // 1000} Gbit, {self.options.scheme}://; "
+            f"raw: {BULK_LANES} TCP connections\n"
+        )
         print("| | seconds | raw | share of raw's speed (median) |\n|---|---|---|---|")
         for way in ("up", "down"):
             mine, bare = [run[way] for run in ours], [run[way] for run in raw]
-            print(f"| {way} | {', '.join(f'{t:.2f}' for t in mine)} | {', '.join(f'{t:.2f}' for t in bare)} | "
-                  f"{statistics.median(bare) / statistics.median(mine):.2f} |", flush=True)
+            print(
+                f"| {way} | {', '.join(f'{t:.2f}' for t in mine)} | {', '.join(f'{t:.2f}' for t in bare)} | "
+                f"{statistics.median(bare) / statistics.median(mine):.2f} |",
+                flush=True,
+            )
         return {"rtt_ms": rtt_ms, "rate_mbit": rate_mbit, "raw": raw, "farcall": ours}
 
     def model(self, at_home, run, rtt_ms, rate_mbit):
         """Seconds: at home, what is waited for, and the bytes. HELLO and the lanes are a round trip each in
         the count, and as many more as the connection needs ahead of it."""
         ahead = {"tcp": 2, "tls": 3}[self.options.scheme]
-        return at_home + (run["round_trips"] + 2 * ahead) * rtt_ms / 1000 + run["bytes"] * 8 / (rate_mbit * 1e6)
+        return (
+            at_home
+            + (run["round_trips"] + 2 * ahead) * rtt_ms / 1000
+            + run["bytes"] * 8 / (rate_mbit * 1e6)
+        )
 
-    def line(self, local, what, rtt_ms, rate_mbit, cut_after_s=None, programs=tuple(PROGRAMS), **more):
+    def line(
+        self, local, what, rtt_ms, rate_mbit, cut_after_s=None, programs=tuple(PROGRAMS), **more
+    ):
         with Wan(BOX, rtt_ms=rtt_ms, rate_mbit=rate_mbit, **more) as wan:
             setup = self.setup(wan)
             for name in programs:
@@ -146,11 +221,22 @@ class Bench:
                         setup.run(command)
                 run = setup.run(PROGRAMS[name], cut_after_s)
                 at_home = local[name]["seconds"]
-                row = {"line": what, "rtt_ms": rtt_ms, "rate_mbit": rate_mbit, "program": name, **run, "local_seconds": at_home,
-                       "ratio": run["seconds"] / at_home, "model_seconds": self.model(at_home, run, rtt_ms, rate_mbit)}
+                row = {
+                    "line": what,
+                    "rtt_ms": rtt_ms,
+                    "rate_mbit": rate_mbit,
+                    "program": name,
+                    **run,
+                    "local_seconds": at_home,
+                    "ratio": run["seconds"] / at_home,
+                    "model_seconds": self.model(at_home, run, rtt_ms, rate_mbit),
+                }
                 self.rows.append(row)
-                print(f"| {what} | {name} | {row['seconds']:.2f} s | {row['round_trips']} | {at_home:.2f} s | {row['ratio']:.1f} | "
-                      f"{row['model_seconds']:.2f} s | {run['reconnects'] or ''} |", flush=True)
+                print(
+                    f"| {what} | {name} | {row['seconds']:.2f} s | {row['round_trips']} | {at_home:.2f} s | {row['ratio']:.1f} | "
+                    f"{row['model_seconds']:.2f} s | {run['reconnects'] or ''} |",
+                    flush=True,
+                )
             setup.stop()
         if self.rows:
             self.rows[-1]["counts"] = wan.counts
@@ -166,23 +252,41 @@ def main():
     Wan.check()
     with tempfile.TemporaryDirectory(prefix="farcall-wan-") as folder:
         for words in (("init",), ("issue", "server", "--host", "127.0.0.1", "--host", Wan.SERVER)):
-            subprocess.run([FARCALL, "cert", *words, "--dir", folder], check=True, capture_output=True)
+            subprocess.run(
+                [FARCALL, "cert", *words, "--dir", folder], check=True, capture_output=True
+            )
         bench = Bench(options, folder)
         control = pathlib.Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
         local = bench.local()
-        print(f"{options.scheme}://, device {options.device}, TCP {control}; "
-              "model: local + round trips x RTT + bytes / rate\n")
-        print("| line | program | time | round trips | local | ratio | model | reconnects |\n|---|---|---|---|---|---|---|---|")
+        print(
+            f"{options.scheme}://, device {options.device}, TCP {control}; "
+            "model: local + round trips x RTT + bytes / rate\n"
+        )
+        print(
+            "| line | program | time | round trips | local | ratio | model | reconnects |\n|---|---|---|---|---|---|---|---|"
+        )
         for rate in (1000,) if options.quick else RATES_MBIT:
             for rtt in (1, 30) if options.quick else RTTS_MS:
                 bench.line(local, f"{rtt} ms, {rate // 1000} Gbit", rtt, rate)
         if not options.quick:
             bench.line(local, "30 ms, 1 Gbit, 0.1 % lost", 30, 1000, loss=0.001)
             bench.line(local, "30 ms, 1 Gbit, 1 % out of order", 30, 1000, reorder=0.01)
-        bench.line(local, f"30 ms, 1 Gbit, cut for {CUT_MS // 1000} s", 30, 1000, cut_after_s=1.0, programs=("copies of 64 MiB",))
+        bench.line(
+            local,
+            f"30 ms, 1 Gbit, cut for {CUT_MS // 1000} s",
+            30,
+            1000,
+            cut_after_s=1.0,
+            programs=("copies of 64 MiB",),
+        )
         bulk_rows = bench.bulk(30, 1000 if options.quick else 10000, 1 if options.quick else 3)
         if options.json:
-            found = {"local": local, "rows": bench.rows, "bulk": bulk_rows, "congestion_control": control}
+            found = {
+                "local": local,
+                "rows": bench.rows,
+                "bulk": bulk_rows,
+                "congestion_control": control,
+            }
             pathlib.Path(options.json).write_text(json.dumps(found, indent=1))
 
 

@@ -20,10 +20,10 @@ struct Config {
   TransportWish transport = kDefaultTransport;  // FARCALL_TRANSPORT
   std::string tcp_congestion;                   // FARCALL_TCP_CONGESTION; "" = the system's own
   LinkOptions::Packing packing = LinkOptions::Packing::kAuto;  // FARCALL_COMPRESSION
-  QuotaRequest quota;                           // FARCALL_MEM, _SHARE, _LIMIT, _PRIORITY, _NET
-  std::string stats_file;                       // FARCALL_STATS
-  std::string counters_folder;                  // FARCALL_COUNTERS, of `farcall run`
-  std::string server_scope;                     // of the endpoint and the token: settings.h
+  QuotaRequest quota;           // FARCALL_MEM, _SHARE, _LIMIT, _PRIORITY, _NET
+  std::string stats_file;       // FARCALL_STATS
+  std::string counters_folder;  // FARCALL_COUNTERS, of `farcall run`
+  std::string server_scope;     // of the endpoint and the token: settings.h
   std::string cache_dir;  // FARCALL_CACHE_DIR, else $XDG_CACHE_HOME/farcall or ~/.cache/farcall; ""
                           // = no cache
   bool sync = false;      // FARCALL_SYNC

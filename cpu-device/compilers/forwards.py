@@ -4,6 +4,7 @@
 Each exported function but those named, which are written by hand, jumps to the real library's of that name, whatever its arguments are;
 it asks farcall_real_function for the address at its first call. A version's own name (__nvJitLinkCreate_13_0) leads to the one without.
 """
+
 import argparse
 import pathlib
 import re
@@ -73,7 +74,9 @@ def main():
     parser.add_argument("hand", nargs="*")
     args = parser.parse_args()
     exported = re.findall(r"^\s+(\w+);", args.map.read_text(), re.M)
-    assert exported and set(args.hand) <= set(exported), f"{args.map}: lacks {sorted(set(args.hand) - set(exported))}"
+    assert exported and set(args.hand) <= set(
+        exported
+    ), f"{args.map}: lacks {sorted(set(args.hand) - set(exported))}"
     text = [HEAD.format(soname=args.soname)]
     for name in exported:
         version = re.fullmatch(r"__(\w+?)_\d+_\d+", name)

@@ -7,6 +7,7 @@
 ROOT is the image's file system, mounted or unpacked. Listed are its Debian packages, from dpkg's
 records, and its Python distributions, from their metadata. The same tree gives the same bytes.
 """
+
 import argparse
 import email.parser
 import json
@@ -23,7 +24,10 @@ def debian_packages(root):
 
 
 def python_distributions(root):
-    for pattern in ("usr/lib/python3*/*-packages/*.dist-info/METADATA", "usr/local/lib/python3*/*-packages/*.dist-info/METADATA"):
+    for pattern in (
+        "usr/lib/python3*/*-packages/*.dist-info/METADATA",
+        "usr/local/lib/python3*/*-packages/*.dist-info/METADATA",
+    ):
         for metadata in root.glob(pattern):
             fields = email.parser.HeaderParser().parsestr(metadata.read_text(errors="replace"))
             yield fields["Name"], fields["Version"]
@@ -35,21 +39,31 @@ def component(name, version, purl):
 
 def bill(root, name, version):
     quote = urllib.parse.quote
-    components = [component(package, number, f"pkg:deb/debian/{quote(package)}@{quote(number)}?arch={architecture}")
-                  for package, number, architecture in debian_packages(root)]
-    components += [component(package, number, f"pkg:pypi/{quote(package.lower())}@{quote(number)}")
-                   for package, number in python_distributions(root)]
+    components = [
+        component(
+            package, number, f"pkg:deb/debian/{quote(package)}@{quote(number)}?arch={architecture}"
+        )
+        for package, number, architecture in debian_packages(root)
+    ]
+    components += [
+        component(package, number, f"pkg:pypi/{quote(package.lower())}@{quote(number)}")
+        for package, number in python_distributions(root)
+    ]
     return {
         "bomFormat": "CycloneDX",
         "specVersion": "1.5",
         "version": 1,
-        "metadata": {"component": {"type": "container", "bom-ref": name, "name": name, "version": version}},
+        "metadata": {
+            "component": {"type": "container", "bom-ref": name, "name": name, "version": version}
+        },
         "components": sorted(components, key=lambda one: one["purl"]),
     }
 
 
 def main():
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     options.add_argument("root", type=pathlib.Path)
     options.add_argument("name")
     options.add_argument("--version", default="0")

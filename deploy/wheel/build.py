@@ -7,6 +7,7 @@ lib/farcall, side by side as in any other tree. It runs on glibc 2.28.
 `farcall-cpu-device`, which `pip install 'farcall[cpu]'` brings too: the software devices, beside
 the libraries. They hold LLVM and want a newer glibc.
 """
+
 import argparse
 import os
 import re
@@ -54,7 +55,9 @@ WHEEL = "Wheel-Version: 1.0\nGenerator: farcall\nRoot-Is-Purelib: false\nTag: {t
 
 
 def version() -> str:
-    return re.search(r"project\(farcall VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text()).group(1)
+    return re.search(
+        r"project\(farcall VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text()
+    ).group(1)
 
 
 def copy_real(source: Path, target: Path, mode: int) -> None:
@@ -87,17 +90,23 @@ def lay_out_client(stage: Path, tree: Path) -> None:
     for source in sorted((Path(__file__).parent / "farcall").glob("*.py")):
         copy_real(source, tree / "farcall" / source.name, 0o644)
     (tree / "farcall/version.py").write_text(
-        f'# SPDX-License-Identifier: Apache-2.0\nVERSION = "{version()}"\n')
+        f'# SPDX-License-Identifier: Apache-2.0\nVERSION = "{version()}"\n'
+    )
 
 
 def lay_out_device(stage: Path, tree: Path) -> None:
     data = tree / f"{base_name(DEVICE)}.data/data"
-    files = [*(stage / "lib/farcall/device").rglob("*"), stage / "libexec/farcall/farcall-ptxas",
-             *(stage / "libexec/farcall/ptx-only").rglob("*")]
+    files = [
+        *(stage / "lib/farcall/device").rglob("*"),
+        stage / "libexec/farcall/farcall-ptxas",
+        *(stage / "libexec/farcall/ptx-only").rglob("*"),
+    ]
     for file in sorted(files):
         # A name that only linkers want is left out; links that programs load by are files in a wheel.
         if file.is_file() and not (file.is_symlink() and file.name.endswith(".so")):
-            copy_real(file, data / file.relative_to(stage), 0o755 if os.access(file, os.X_OK) else 0o644)
+            copy_real(
+                file, data / file.relative_to(stage), 0o755 if os.access(file, os.X_OK) else 0o644
+            )
 
 
 def pack(wheel: dict[str, str], glibc: str, lay_out, stage: Path, folder: Path) -> Path:
@@ -113,9 +122,13 @@ def pack(wheel: dict[str, str], glibc: str, lay_out, stage: Path, folder: Path) 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--stage", type=Path, required=True, help="what `cmake --install` wrote")
-    parser.add_argument("--target", type=Path, required=True, help="folder for the wheels, whose paths are printed")
+    parser.add_argument(
+        "--target", type=Path, required=True, help="folder for the wheels, whose paths are printed"
+    )
     arguments = parser.parse_args()
     print(pack(CLIENT, GLIBC, lay_out_client, arguments.stage, arguments.target))
     if (arguments.stage / "lib/farcall/device/libcuda.so.1").exists():

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains a ResNet to tell shapes apart that it draws itself, and reads one value a step: the loss.
 
-    farcall run --endpoint tls://gpu-host:7717 -- python cnn.py
-    farcall run --endpoint tls://gpu-host:7717 -- python cnn.py --blocks 2 2 2 2 --width 64    ResNet-18's stages
-    farcall run --endpoint tls://gpu-host:7717 -- python cnn.py --workers 4 --amp    drawn by worker processes; mixed precision
+farcall run --endpoint tls://gpu-host:7717 -- python cnn.py
+farcall run --endpoint tls://gpu-host:7717 -- python cnn.py --blocks 2 2 2 2 --width 64    ResNet-18's stages
+farcall run --endpoint tls://gpu-host:7717 -- python cnn.py --workers 4 --amp    drawn by worker processes; mixed precision
 """
+
 import argparse
 import time
 
@@ -28,11 +29,18 @@ class Drawings(Dataset):
     def __getitem__(self, index):
         chance = torch.Generator().manual_seed(index)
         kind = index % len(SHAPES)
-        x0, y0, size = (torch.rand(3, generator=chance) * torch.tensor([8.0, 8.0, 4.0]) + torch.tensor([12.0, 12.0, 5.0])).tolist()
+        x0, y0, size = (
+            torch.rand(3, generator=chance) * torch.tensor([8.0, 8.0, 4.0])
+            + torch.tensor([12.0, 12.0, 5.0])
+        ).tolist()
         y, x = torch.meshgrid(torch.arange(32.0) - y0, torch.arange(32.0) - x0, indexing="ij")
         away = (x * x + y * y).sqrt()
-        drawn = (away < size, (away - size).abs() < 1.5, torch.maximum(x.abs(), y.abs()) < size,
-                 torch.minimum(x.abs(), y.abs()) < 1.5)[kind]
+        drawn = (
+            away < size,
+            (away - size).abs() < 1.5,
+            torch.maximum(x.abs(), y.abs()) < size,
+            torch.minimum(x.abs(), y.abs()) < 1.5,
+        )[kind]
         return drawn.float() + 0.3 * torch.randn(3, 32, 32, generator=chance), kind
 
 
@@ -42,7 +50,11 @@ class Residual(nn.Module):
         self.first = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
         self.second = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
         self.norms = nn.ModuleList([nn.BatchNorm2d(outputs), nn.BatchNorm2d(outputs)])
-        self.short = nn.Conv2d(inputs, outputs, 1, stride, bias=False) if stride != 1 or inputs != outputs else nn.Identity()
+        self.short = (
+            nn.Conv2d(inputs, outputs, 1, stride, bias=False)
+            if stride != 1 or inputs != outputs
+            else nn.Identity()
+        )
 
     def forward(self, x):
         y = F.relu(self.norms[0](self.first(x)))
@@ -51,32 +63,51 @@ class Residual(nn.Module):
 
 def resnet(blocks, width):
     """As for 32 x 32 pictures: a 3 x 3 stem, then stages of residual blocks, each but the first halving the picture and doubling the width."""
-    layers, inputs = [nn.Conv2d(3, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU()], width
+    layers, inputs = (
+        [nn.Conv2d(3, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU()],
+        width,
+    )
     for stage, count in enumerate(blocks):
         for block in range(count):
             layers.append(Residual(inputs, width << stage, 2 if stage and not block else 1))
             inputs = width << stage
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, len(SHAPES)))
+    return nn.Sequential(
+        *layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, len(SHAPES))
+    )
 
 
 def parse():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--blocks", type=int, nargs="+", default=[2, 2, 2], help="residual blocks of each stage")
+    parser.add_argument(
+        "--blocks", type=int, nargs="+", default=[2, 2, 2], help="residual blocks of each stage"
+    )
     parser.add_argument("--width", type=int, default=32, help="channels of the first stage")
     parser.add_argument("--workers", type=int, default=0, help="processes that draw")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--amp", action="store_true", help="mixed precision (bfloat16)")
-    parser.add_argument("--range", type=int, nargs=2, metavar=("FROM", "TO"),
-                        help="mark these steps with cudaProfilerStart and Stop: FARCALL_STATS counts them apart")
+    parser.add_argument(
+        "--range",
+        type=int,
+        nargs=2,
+        metavar=("FROM", "TO"),
+        help="mark these steps with cudaProfilerStart and Stop: FARCALL_STATS counts them apart",
+    )
     return parser.parse_args()
 
 
 def main():
     args = parse()
     torch.manual_seed(1)
-    loader = DataLoader(Drawings(args.steps * args.batch), args.batch, num_workers=args.workers, pin_memory=args.device == "cuda")
+    loader = DataLoader(
+        Drawings(args.steps * args.batch),
+        args.batch,
+        num_workers=args.workers,
+        pin_memory=args.device == "cuda",
+    )
     model = resnet(args.blocks, args.width).to(args.device)
     optimiser = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9)
     start = time.monotonic()
@@ -95,8 +126,14 @@ def main():
         if step == 1 or step % 10 == 0:
             print(f"step {step:4}  loss {value:.4f}", flush=True)
     seconds = time.monotonic() - start
-    held = f", {torch.cuda.max_memory_reserved() >> 20} MiB reserved at most on {torch.cuda.get_device_name()}" if args.device == "cuda" else ""
-    print(f"{args.steps} steps of ResNet-{2 + 2 * sum(args.blocks)}, {seconds / args.steps * 1000:.1f} ms each{held}")
+    held = (
+        f", {torch.cuda.max_memory_reserved() >> 20} MiB reserved at most on {torch.cuda.get_device_name()}"
+        if args.device == "cuda"
+        else ""
+    )
+    print(
+        f"{args.steps} steps of ResNet-{2 + 2 * sum(args.blocks)}, {seconds / args.steps * 1000:.1f} ms each{held}"
+    )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains a small GPT on Shakespeare's sonnets, letter by letter, and reads one value a step: the loss.
 
-    farcall run --endpoint tls://gpu-host:7717 -- python gpt.py            eager
-    farcall run --endpoint tls://gpu-host:7717 -- python gpt.py --graph    the whole step captured once, then replayed
+farcall run --endpoint tls://gpu-host:7717 -- python gpt.py            eager
+farcall run --endpoint tls://gpu-host:7717 -- python gpt.py --graph    the whole step captured once, then replayed
 """
+
 import argparse
 import pathlib
 import time
@@ -19,12 +20,16 @@ class Block(nn.Module):
         self.heads = heads
         self.before, self.after = nn.LayerNorm(width), nn.LayerNorm(width)
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+        self.mlp = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+        )
 
     def forward(self, x):
         batch, time_steps, width = x.shape
-        q, k, v = (part.view(batch, time_steps, self.heads, -1).transpose(1, 2)
-                   for part in self.qkv(self.before(x)).split(width, dim=2))
+        q, k, v = (
+            part.view(batch, time_steps, self.heads, -1).transpose(1, 2)
+            for part in self.qkv(self.before(x)).split(width, dim=2)
+        )
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.out(y.transpose(1, 2).reshape(batch, time_steps, width))
         return x + self.mlp(self.after(x))
@@ -39,7 +44,7 @@ class Gpt(nn.Module):
         self.register_buffer("places", torch.arange(block), persistent=False)
 
     def forward(self, tokens):
-        x = self.letter(tokens) + self.place(self.places[:tokens.shape[1]])
+        x = self.letter(tokens) + self.place(self.places[: tokens.shape[1]])
         for block in self.blocks:
             x = block(x)
         return self.head(self.norm(x))
@@ -62,9 +67,14 @@ class Text:
 class Trainer:
     def __init__(self, args, text):
         self.device = torch.device(args.device)
-        self.model = Gpt(len(text.letters), args.block, args.width, layers=args.layers).to(self.device)
+        self.model = Gpt(len(text.letters), args.block, args.width, layers=args.layers).to(
+            self.device
+        )
         self.optimiser = torch.optim.AdamW(self.model.parameters(), 1e-3, capturable=args.graph)
-        self.inputs = [torch.zeros(args.batch, args.block, dtype=torch.long, device=self.device) for _ in range(2)]
+        self.inputs = [
+            torch.zeros(args.batch, args.block, dtype=torch.long, device=self.device)
+            for _ in range(2)
+        ]
         self.graph = None
 
     def step(self):
@@ -96,7 +106,9 @@ class Trainer:
 
 
 def parse():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--block", type=int, default=64)
@@ -104,8 +116,13 @@ def parse():
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--graph", action="store_true", help="capture a step and replay it")
-    parser.add_argument("--range", type=int, nargs=2, metavar=("FROM", "TO"),
-                        help="mark these steps with cudaProfilerStart and Stop: FARCALL_STATS counts them apart")
+    parser.add_argument(
+        "--range",
+        type=int,
+        nargs=2,
+        metavar=("FROM", "TO"),
+        help="mark these steps with cudaProfilerStart and Stop: FARCALL_STATS counts them apart",
+    )
     return parser.parse_args()
 
 
@@ -128,7 +145,9 @@ def main():
     seconds = time.monotonic() - start
     print(f"{args.steps} steps, {seconds / args.steps * 1000:.1f} ms each", end="")
     if trainer.device.type == "cuda":
-        print(f", {torch.cuda.max_memory_reserved() >> 20} MiB reserved at most on {torch.cuda.get_device_name()}")
+        print(
+            f", {torch.cuda.max_memory_reserved() >> 20} MiB reserved at most on {torch.cuda.get_device_name()}"
+        )
 
 
 if __name__ == "__main__":

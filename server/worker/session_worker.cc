@@ -150,8 +150,8 @@ class SessionWorker {
     welcome.device_window = has_vmm ? session->ReserveWindow(setup_.hello.device_windows) : -1;
     welcome.known_images = session->images().Known(kMaxKnownImages);
     welcome.supported_calls = SupportedCalls(api_);
-    constexpr uint64_t kOfSupervisor = FeatureBit(SessionFeature::kSharedMemory) |
-                                       FeatureBit(SessionFeature::kPackedChunks);
+    constexpr uint64_t kOfSupervisor =
+        FeatureBit(SessionFeature::kSharedMemory) | FeatureBit(SessionFeature::kPackedChunks);
     welcome.features &= kOfSupervisor;
     if (options.packing == LinkOptions::Packing::kOff) {
       welcome.features &= ~FeatureBit(SessionFeature::kPackedChunks);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The trace of return codes is the same on the CPU device and through Farcall, but for exceptions.txt."""
-import os
+
 import pathlib
 import sys
 import unittest
@@ -29,14 +29,30 @@ def call_of(lines):
 class Trace(unittest.TestCase):
     def test_return_codes_agree_locally_and_remotely(self):
         devices = {"FARCALL_CPU_DEVICES": "2"}  # one has no multicast objects
-        local = lines_of(Client("", TRACE, environment={"LD_LIBRARY_PATH": str(BUILD / "lib/farcall/device"), **devices}))
+        local = lines_of(
+            Client(
+                "",
+                TRACE,
+                environment={"LD_LIBRARY_PATH": str(BUILD / "lib/farcall/device"), **devices},
+            )
+        )
         with Server(environment=devices) as server:
             remote = lines_of(Client(server.url, TRACE))
-        excepted = {line for line in (HERE / "exceptions.txt").read_text().splitlines() if line and line[0] != "#"}
+        excepted = {
+            line
+            for line in (HERE / "exceptions.txt").read_text().splitlines()
+            if line and line[0] != "#"
+        }
         self.assertEqual(len(local), len(remote))
-        differ = [(call, here, there) for call, here, there in zip(call_of(local), local, remote) if here != there]
+        differ = [
+            (call, here, there)
+            for call, here, there in zip(call_of(local), local, remote)
+            if here != there
+        ]
         unexplained = [row for row in differ if row[0] not in excepted]
-        self.assertEqual(unexplained, [], "\n".join(f"{c}: device: {a}   remote: {b}" for c, a, b in unexplained))
+        self.assertEqual(
+            unexplained, [], "\n".join(f"{c}: device: {a}   remote: {b}" for c, a, b in unexplained)
+        )
         used = {call for call, _, _ in differ}
         self.assertEqual(excepted - used, set(), "exceptions that no longer differ")
         names = {line.split()[0] for line in local if " -> " in line}

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes docs/reference/commands.md from the programs' own --help.
 
-  commands_page.py FARCALL             writes it
-  commands_page.py FARCALL --check     fails if it is not what the programs say
+commands_page.py FARCALL             writes it
+commands_page.py FARCALL --check     fails if it is not what the programs say
 """
+
 import pathlib
 import re
 import subprocess
@@ -19,7 +20,13 @@ flags and their defaults. [Exit codes](exit-codes.md) have a page of their own.
 
 
 def help_of(farcall, command):
-    done = subprocess.run([farcall, *command, "--help"], capture_output=True, text=True, check=True, env={"PATH": "/usr/bin:/bin"})
+    done = subprocess.run(
+        [farcall, *command, "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PATH": "/usr/bin:/bin"},
+    )
     return "\n".join(line.rstrip() for line in done.stdout.strip().splitlines())
 
 
@@ -37,7 +44,9 @@ def commands(farcall, command=()):
 def page(farcall):
     parts = [HEAD]
     for command, text in commands(farcall):
-        parts.append(f"\n{'#' * min(4, 1 + len(command))} farcall {' '.join(command)}\n```\n{text}\n```\n")
+        parts.append(
+            f"\n{'#' * min(4, 1 + len(command))} farcall {' '.join(command)}\n```\n{text}\n```\n"
+        )
     return "".join(parts)
 
 
@@ -48,7 +57,9 @@ def main():
     if not sys.argv[2:]:
         PAGE.write_text(text)
     elif PAGE.read_text() != text:
-        sys.exit("docs/reference/commands.md is not what the programs say: run tests/cli/commands_page.py build/release/bin/farcall")
+        sys.exit(
+            "docs/reference/commands.md is not what the programs say: run tests/cli/commands_page.py build/release/bin/farcall"
+        )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Completions and man pages say what the commands' own help says."""
+
 import pathlib
 import shutil
 import subprocess
@@ -25,7 +26,12 @@ def farcall(*words):
 
 class Completion(unittest.TestCase):
     def complete(self, *words):
-        done = subprocess.run(["bash", "-c", COMPLETE, FARCALL, "farcall", *words], capture_output=True, text=True, timeout=120)
+        done = subprocess.run(
+            ["bash", "-c", COMPLETE, FARCALL, "farcall", *words],
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return done.stdout.split()
 
@@ -38,9 +44,16 @@ class Completion(unittest.TestCase):
     def test_each_flag_of_the_help_is_completed(self):
         for command in ("run", "serve", "devices", "doctor"):
             words = self.complete(command, "--")
-            told = [line.split()[0] for line in farcall(command, "--help").stdout.splitlines() if line.startswith("  --")]
+            told = [
+                line.split()[0]
+                for line in farcall(command, "--help").stdout.splitlines()
+                if line.startswith("  --")
+            ]
             self.assertGreater(len(told), 2)
-            self.assertLessEqual({name for names in told for name in names.split(",") if name.startswith("--")}, set(words))
+            self.assertLessEqual(
+                {name for names in told for name in names.split(",") if name.startswith("--")},
+                set(words),
+            )
 
     def test_other_shells_read_theirs(self):
         for shell in ("zsh", "fish"):
@@ -51,7 +64,9 @@ class Completion(unittest.TestCase):
                 with tempfile.NamedTemporaryFile("w", suffix=f".{shell}") as file:
                     file.write(done.stdout)
                     file.flush()
-                    checked = subprocess.run([program, "-n", file.name], capture_output=True, text=True, timeout=60)
+                    checked = subprocess.run(
+                        [program, "-n", file.name], capture_output=True, text=True, timeout=60
+                    )
                     self.assertEqual((checked.returncode, checked.stderr), (0, ""))
         self.assertEqual(farcall("completion", "csh").returncode, 2)
 
@@ -59,11 +74,19 @@ class Completion(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             self.assertEqual(farcall("man", folder).returncode, 0)
             pages = {path.name: path.read_text() for path in pathlib.Path(folder).iterdir()}
-            self.assertLessEqual({"farcall.1", "farcall-run.1", "farcall-serve.1", "farcall-token-new.1"}, set(pages))
+            self.assertLessEqual(
+                {"farcall.1", "farcall-run.1", "farcall-serve.1", "farcall-token-new.1"}, set(pages)
+            )
             for name, page in pages.items():
                 self.assertTrue(page.startswith(".TH farcall"), name)
                 if reader := shutil.which("groff"):
-                    read = subprocess.run([reader, "-man", "-Tascii", "-ww"], input=page, capture_output=True, text=True, timeout=60)
+                    read = subprocess.run(
+                        [reader, "-man", "-Tascii", "-ww"],
+                        input=page,
+                        capture_output=True,
+                        text=True,
+                        timeout=60,
+                    )
                     self.assertEqual((read.returncode, read.stderr), (0, ""), name)
                     self.assertGreater(len(read.stdout), 200)
             self.assertIn(r"\-\-endpoint", pages["farcall-run.1"])

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """`farcall doctor -- CMD`: which libraries a program gets, what hides ours, what it asks for in vain."""
+
 import json
 import os
 import pathlib
@@ -58,8 +59,18 @@ class DoctorTest(unittest.TestCase):
 
     def doctor(self, *words, **more):
         keep = harness.KEPT | more
-        ran = subprocess.run([harness.FARCALL, "doctor", *words], capture_output=True, text=True, timeout=120,
-                             env={"PATH": os.environ["PATH"], "HOME": str(self.folder), "FARCALL_RUN_DIR": str(self.folder), **keep})
+        ran = subprocess.run(
+            [harness.FARCALL, "doctor", *words],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env={
+                "PATH": os.environ["PATH"],
+                "HOME": str(self.folder),
+                "FARCALL_RUN_DIR": str(self.folder),
+                **keep,
+            },
+        )
         return ran
 
     def report(self, *command, flags=("--device", "cpu")):
@@ -77,16 +88,24 @@ class DoctorTest(unittest.TestCase):
         self.assertEqual(self.failures(report), [])
         self.assertEqual(ran.returncode, 0)
         driver = self.library(report, "libcuda.so.1")
-        self.assertEqual((driver["why"], driver["ours"], driver["dlopen"]), ("LD_LIBRARY_PATH", True, True))
-        self.assertEqual(os.path.realpath(driver["file"]), os.path.realpath(FOLDER / "libcuda.so.1"))
+        self.assertEqual(
+            (driver["why"], driver["ours"], driver["dlopen"]), ("LD_LIBRARY_PATH", True, True)
+        )
+        self.assertEqual(
+            os.path.realpath(driver["file"]), os.path.realpath(FOLDER / "libcuda.so.1")
+        )
         self.assertEqual(self.library(report, "libcublas.so.99")["file"], "")
         self.assertIn("this is the program's own output", ran.stderr)
 
     def test_an_rpath_that_hides_ours_is_found(self):
         hiding = self.folder / "hiding"
         hiding.mkdir()
-        subprocess.run([os.environ["FARCALL_CC"], "-shared", "-x", "c", "-", "-o", hiding / "libcuda.so.1"],
-                       input="int cuInit(unsigned f) { return 0; }", text=True, check=True)
+        subprocess.run(
+            [os.environ["FARCALL_CC"], "-shared", "-x", "c", "-", "-o", hiding / "libcuda.so.1"],
+            input="int cuInit(unsigned f) { return 0; }",
+            text=True,
+            check=True,
+        )
         program = self.compile("hidden", ASKS, "-Wl,--disable-new-dtags", f"-Wl,-rpath,{hiding}")
         ran, report = self.report(program)
         self.assertEqual(ran.returncode, 1)
@@ -100,20 +119,33 @@ class DoctorTest(unittest.TestCase):
     def test_farcall_run_goes_past_rpaths_and_paths(self):
         other = self.folder / "other"
         other.mkdir()
-        subprocess.run([os.environ["FARCALL_CC"], "-shared", "-x", "c", "-", "-o", other / "libcuda.so.1"],
-                       input="int cuInit(unsigned f) { return 42; }", text=True, check=True)
+        subprocess.run(
+            [os.environ["FARCALL_CC"], "-shared", "-x", "c", "-", "-o", other / "libcuda.so.1"],
+            input="int cuInit(unsigned f) { return 42; }",
+            text=True,
+            check=True,
+        )
         program = self.compile("past", ASKS, "-Wl,--disable-new-dtags", f"-Wl,-rpath,{other}")
         for words in ([program], [program, other / "libcuda.so.1"]):
             for flags, want in (([], 0), (["--no-audit"], 42)):
                 with self.subTest(words=words, flags=flags):
-                    ran = subprocess.run([harness.FARCALL, "run", "--device", "cpu", *flags, "--", *words], timeout=120,
-                                         capture_output=True, text=True, env={"PATH": os.environ["PATH"], "HOME": str(self.folder)})
+                    ran = subprocess.run(
+                        [harness.FARCALL, "run", "--device", "cpu", *flags, "--", *words],
+                        timeout=120,
+                        capture_output=True,
+                        text=True,
+                        env={"PATH": os.environ["PATH"], "HOME": str(self.folder)},
+                    )
                     self.assertEqual(ran.returncode, want, ran.stderr)
 
     def other_driver(self):
         other = self.folder / "libcuda.so.1"
-        subprocess.run([os.environ["FARCALL_CC"], "-shared", "-x", "c", "-", "-o", other],
-                       input="int cuInit(unsigned f) { return 0; }", text=True, check=True)
+        subprocess.run(
+            [os.environ["FARCALL_CC"], "-shared", "-x", "c", "-", "-o", other],
+            input="int cuInit(unsigned f) { return 0; }",
+            text=True,
+            check=True,
+        )
         return str(other)
 
     def test_a_path_of_its_own_is_told(self):
@@ -130,16 +162,22 @@ class DoctorTest(unittest.TestCase):
         self.assertEqual(ran.returncode, 0)
 
     def test_a_program_that_checks_values_is_told_of_the_dry_device(self):
-        program = self.compile("checks", ASKS.replace("return init(0);", "return init(0) == 0 ? 6 : 0;"))
+        program = self.compile(
+            "checks", ASKS.replace("return init(0);", "return init(0) == 0 ? 6 : 0;")
+        )
         for device, told in (("dry", True), ("cpu", False)):
             with self.subTest(device=device):
                 ran = self.doctor("--device", device, "--", program)
                 self.assertEqual(ran.returncode, 1)
                 self.assertRegex(ran.stdout, r"FAIL +program +exit code 6")
-                self.assertEqual("the dry device executes no kernel" in ran.stdout, told, ran.stdout)
+                self.assertEqual(
+                    "the dry device executes no kernel" in ran.stdout, told, ran.stdout
+                )
 
     def test_calls_asked_for_in_vain_are_named(self):
-        program = self.compile("links", LINKS, str(FOLDER / "libcuda.so.1"), "-Wl,--allow-shlib-undefined")
+        program = self.compile(
+            "links", LINKS, str(FOLDER / "libcuda.so.1"), "-Wl,--allow-shlib-undefined"
+        )
         ran, report = self.report(program)
         self.assertEqual(ran.returncode, 1)
         self.assertEqual(report["linked_not_supported"], ["cuGLInit"])
@@ -165,23 +203,37 @@ class DoctorTest(unittest.TestCase):
         self.assertEqual(ran.returncode, 0, ran.stdout)
         # A sanitizer's runtime opens libraries for the program.
         opener = r"(asks|libasan\.so\S*)" if "ASAN_OPTIONS" in os.environ else "asks"
-        self.assertRegex(ran.stdout, rf"ok +libcuda\.so\.1, opened by {opener}: "
-                                     r".*libcuda\.so\.1 \(LD_LIBRARY_PATH; ours\)")
+        self.assertRegex(
+            ran.stdout,
+            rf"ok +libcuda\.so\.1, opened by {opener}: "
+            r".*libcuda\.so\.1 \(LD_LIBRARY_PATH; ours\)",
+        )
 
     def test_a_library_that_is_not_found_is_not_well(self):
         ran, report = self.report(self.asks)
-        missing, = [finding for finding in report["findings"] if finding["what"].startswith("libcublas.so.99")]
+        (missing,) = [
+            finding
+            for finding in report["findings"]
+            if finding["what"].startswith("libcublas.so.99")
+        ]
         self.assertEqual((missing["ok"], missing["warning"]), (True, True))
         self.assertIn("LD_LIBRARY_PATH", missing["remedy"])
         shown = self.doctor("--device", "cpu", "--", self.asks).stdout
         self.assertRegex(shown, r"(?m)^warn +loaded +libcublas\.so\.99")
-        self.assertNotRegex(self.doctor("-v", "--device", "cpu", "--", self.asks).stdout, r"ok +libcublas")
+        self.assertNotRegex(
+            self.doctor("-v", "--device", "cpu", "--", self.asks).stdout, r"ok +libcublas"
+        )
 
     def test_seven_lines_say_how_it_is(self):
         with harness.Server(token="right") as server:
             lines = self.doctor("--endpoint", server.url, FARCALL_TOKEN="right").stdout.splitlines()
-        self.assertEqual([line.split()[:2] for line in lines[:-1]],
-                         [["ok", name] for name in ("endpoint", "token", "server", "transport", "devices", "libraries")])
+        self.assertEqual(
+            [line.split()[:2] for line in lines[:-1]],
+            [
+                ["ok", name]
+                for name in ("endpoint", "token", "server", "transport", "devices", "libraries")
+            ],
+        )
         self.assertEqual(len(lines), 7)
         self.assertIn(f"{server.url}  (--endpoint)", lines[0])
         self.assertRegex(lines[2], r"server \S+ on \S+, wire \d+\.\d+")
@@ -194,15 +246,44 @@ class DoctorTest(unittest.TestCase):
         self.assertRegex(ran.stdout.splitlines()[-1], rf"^\d+ failure\(s\); next: .*{remedy}")
 
     def test_failures_to_connect_are_told(self):
-        self.assert_told(self.doctor(), "endpoint", "no endpoint", "set FARCALL_ENDPOINT=tcp://host:port")
-        self.assert_told(self.doctor("--endpoint", "127.0.0.1:1"), "server", "nothing listens there", "farcall serve")
-        self.assert_told(self.doctor(FARCALL_ENDPOINT="tcp://h:port"), "endpoint", "FARCALL_ENDPOINT: .*the port is a number", "the port is a number")
+        self.assert_told(
+            self.doctor(), "endpoint", "no endpoint", "set FARCALL_ENDPOINT=tcp://host:port"
+        )
+        self.assert_told(
+            self.doctor("--endpoint", "127.0.0.1:1"),
+            "server",
+            "nothing listens there",
+            "farcall serve",
+        )
+        self.assert_told(
+            self.doctor(FARCALL_ENDPOINT="tcp://h:port"),
+            "endpoint",
+            "FARCALL_ENDPOINT: .*the port is a number",
+            "the port is a number",
+        )
         with harness.Server() as server:
-            self.assert_told(self.doctor("--endpoint", server.url, FARCALL_TOKEN="any"), "server", "knows no token", "FARCALL_TOKEN")
+            self.assert_told(
+                self.doctor("--endpoint", server.url, FARCALL_TOKEN="any"),
+                "server",
+                "knows no token",
+                "FARCALL_TOKEN",
+            )
         with harness.Server(token="right") as server:
-            self.assert_told(self.doctor("--endpoint", server.url), "server", "token", "FARCALL_TOKEN")
-            self.assert_told(self.doctor("--endpoint", server.url, FARCALL_TOKEN="wrong"), "server", "the token is wrong", "FARCALL_TOKEN")
-            self.assert_told(self.doctor("--endpoint", server.url, FARCALL_TOKEN_FILE="/nowhere"), "token", "/nowhere.*No such file", "readable")
+            self.assert_told(
+                self.doctor("--endpoint", server.url), "server", "token", "FARCALL_TOKEN"
+            )
+            self.assert_told(
+                self.doctor("--endpoint", server.url, FARCALL_TOKEN="wrong"),
+                "server",
+                "the token is wrong",
+                "FARCALL_TOKEN",
+            )
+            self.assert_told(
+                self.doctor("--endpoint", server.url, FARCALL_TOKEN_FILE="/nowhere"),
+                "token",
+                "/nowhere.*No such file",
+                "readable",
+            )
 
     def test_a_broken_settings_file_is_told(self):
         file = self.folder / ".config/farcall/config.toml"
@@ -213,8 +294,13 @@ class DoctorTest(unittest.TestCase):
 
     def test_what_the_server_refuses_is_told(self):
         with harness.Server("--mem", "64MiB") as server:
-            for variable, value, what in (("FARCALL_SHARE", "90%", "share: asked 90%, at most 50% here"), ("FARCALL_MEM", "1GiB", "memory: asked 1073741824 bytes")):
-                ran = self.doctor("-v", "--endpoint", server.url, "--", self.asks, **{variable: value})
+            for variable, value, what in (
+                ("FARCALL_SHARE", "90%", "share: asked 90%, at most 50% here"),
+                ("FARCALL_MEM", "1GiB", "memory: asked 1073741824 bytes"),
+            ):
+                ran = self.doctor(
+                    "-v", "--endpoint", server.url, "--", self.asks, **{variable: value}
+                )
                 self.assertEqual(ran.returncode, 1)
                 self.assertRegex(ran.stdout, rf"FAIL +the program met: .*{what}")
 
@@ -223,12 +309,19 @@ class DoctorTest(unittest.TestCase):
 
     def test_each_refusal_of_the_troubleshooting_page_is_explained(self):
         """The lines of the first part of docs/guide/troubleshooting.md, each of them made to happen."""
-        part = re.search(r"## The program finds no device\n(.*?)\n## ", PAGE.read_text(), re.S).group(1)
+        part = re.search(
+            r"## The program finds no device\n(.*?)\n## ", PAGE.read_text(), re.S
+        ).group(1)
         listed = set(re.findall(r"^- `(.*?)`:", part, re.M))
         here = {"FARCALL_RUN_DIR": self.enterContext(tempfile.TemporaryDirectory())}
 
         def several():
-            servers = [self.enterContext(harness.Server(listen=f"tcp://127.0.0.1:{free_port()}", environment=here)) for _ in range(2)]
+            servers = [
+                self.enterContext(
+                    harness.Server(listen=f"tcp://127.0.0.1:{free_port()}", environment=here)
+                )
+                for _ in range(2)
+            ]
             ran = self.doctor(**here)
             for server in servers:
                 server.stop()
@@ -241,18 +334,35 @@ class DoctorTest(unittest.TestCase):
             host = f"[{address}]" if ":" in address else address
             with harness.Server(token="right", listen=f"tcp://{host}:0") as server:
                 return self.doctor("--endpoint", server.url, FARCALL_TOKEN="right")
+
         plain = self.enterContext(harness.Server("--mem", "64MiB"))
         cases = {
             "no server: set FARCALL_ENDPOINT=...": (self.doctor, "no endpoint"),
-            "Connection refused; nothing listens there": (lambda: self.doctor("--endpoint", "127.0.0.1:1"), None),
-            "the port is a number from 0 to 65535": (lambda: self.doctor("--endpoint", "h:x"), None),
+            "Connection refused; nothing listens there": (
+                lambda: self.doctor("--endpoint", "127.0.0.1:1"),
+                None,
+            ),
+            "the port is a number from 0 to 65535": (
+                lambda: self.doctor("--endpoint", "h:x"),
+                None,
+            ),
             "several servers run on this machine": (several, None),
-            "the server knows no token, so it is not the one that yours is for":
-                (lambda: self.doctor("--endpoint", plain.url, FARCALL_TOKEN="any"), None),
-            "this server takes no plaintext from other hosts: ...": (plaintext, "takes no plaintext from other hosts"),
-            "memory: asked ... bytes, at most ... here":
-                (lambda: self.refused(plain, FARCALL_MEM="1GiB"), r"memory: asked \d+ bytes, at most \d+ here"),
-            "share: asked 90%, at most 50% here": (lambda: self.refused(plain, FARCALL_SHARE="90%"), None),
+            "the server knows no token, so it is not the one that yours is for": (
+                lambda: self.doctor("--endpoint", plain.url, FARCALL_TOKEN="any"),
+                None,
+            ),
+            "this server takes no plaintext from other hosts: ...": (
+                plaintext,
+                "takes no plaintext from other hosts",
+            ),
+            "memory: asked ... bytes, at most ... here": (
+                lambda: self.refused(plain, FARCALL_MEM="1GiB"),
+                r"memory: asked \d+ bytes, at most \d+ here",
+            ),
+            "share: asked 90%, at most 50% here": (
+                lambda: self.refused(plain, FARCALL_SHARE="90%"),
+                None,
+            ),
         }
         self.assertEqual(listed, set(cases))
         for line, (fail, says) in cases.items():
@@ -265,7 +375,9 @@ class DoctorTest(unittest.TestCase):
     def test_endpoint_and_device_exclude_each_other(self):
         ran = self.doctor("--device", "cpu", "--endpoint", "tcp://127.0.0.1:1", "--", "true")
         self.assertEqual(ran.returncode, 2)
-        self.assertEqual(ran.stderr.strip(), "farcall doctor: give --endpoint or --device, not both")
+        self.assertEqual(
+            ran.stderr.strip(), "farcall doctor: give --endpoint or --device, not both"
+        )
 
 
 if __name__ == "__main__":

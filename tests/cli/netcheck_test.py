@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`farcall netcheck`: which transports are measured, which are not and why, and what is predicted."""
+
 import json
 import pathlib
 import sys
@@ -43,12 +44,17 @@ class Netcheck(Case):
 
     def test_a_report_gives_what_a_program_would_wait(self):
         report = self.folder / "cost.json"
-        report.write_text(json.dumps({"waits": 1000, "bytes_up": 5_000_000, "bytes_down": 7_000_000}))
+        report.write_text(
+            json.dumps({"waits": 1000, "bytes_up": 5_000_000, "bytes_down": 7_000_000})
+        )
         server = self.serve()
         _, ways = self.netcheck("--endpoint", server.url, "--report", report)
         way = ways["tcp"]
-        predicted = (1000 * way["round_trip_us"] / 1e6 + 5_000_000 / way["up_bytes_per_s"]
-                     + 7_000_000 / way["down_bytes_per_s"])
+        predicted = (
+            1000 * way["round_trip_us"] / 1e6
+            + 5_000_000 / way["up_bytes_per_s"]
+            + 7_000_000 / way["down_bytes_per_s"]
+        )
         self.assertAlmostEqual(way["network_seconds"], predicted, places=6)
         self.assertNotIn("network_seconds", ways["shm"])
 
@@ -58,7 +64,11 @@ class Netcheck(Case):
         server = self.serve()
         for flags, code, line in (
             (("--endpoint", server.url, "--report", report), 2, "has no 'waits': give a file that"),
-            (("--endpoint", server.url, "--report", self.folder / "nowhere"), 2, "has no 'waits': give a file that"),
+            (
+                ("--endpoint", server.url, "--report", self.folder / "nowhere"),
+                2,
+                "has no 'waits': give a file that",
+            ),
             (("--endpoint", "pool://127.0.0.1"), 2, "a pool has many servers"),
             ((), 2, "no server is named and none runs here"),
             (("--endpoint", "tcp://127.0.0.1:1"), 1, "tcp://127.0.0.1:1"),

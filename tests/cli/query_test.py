@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is asked of a server without a session, by which rule a server is found, and what is refused where it is read."""
+
 import json
 import os
 import pathlib
@@ -32,10 +33,20 @@ class Case(unittest.TestCase):
         self.run_dir.mkdir(mode=0o700)
         # Of no other server on this machine, and no settings but these.
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith("FARCALL_")}
-        self.environment |= {"FARCALL_RUN_DIR": str(self.run_dir), "XDG_CONFIG_HOME": str(self.folder), "HOME": str(self.folder)}
+        self.environment |= {
+            "FARCALL_RUN_DIR": str(self.run_dir),
+            "XDG_CONFIG_HOME": str(self.folder),
+            "HOME": str(self.folder),
+        }
 
     def farcall(self, *words, code=0, **more):
-        done = subprocess.run([FARCALL, *map(str, words)], env=self.environment | more, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(
+            [FARCALL, *map(str, words)],
+            env=self.environment | more,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
         self.assertEqual(done.returncode, code, (done.stdout, done.stderr))
         return done
 
@@ -68,9 +79,15 @@ class Query(Case):
         self.assertEqual(teller.say("take 1048576"), "code 0")
 
     def test_devices_tell_what_is_free(self):
-        server = self.serve("--mem", "1GiB", environment={"FARCALL_CPU_MEM": "2GiB", "FARCALL_RUN_DIR": str(self.run_dir)})
-        device, = json.loads(self.farcall("devices", "--json", "--endpoint", server.url).stdout)
-        self.assertEqual((device["index"], device["kind"], device["endpoint"]), (0, "cpu", server.url))
+        server = self.serve(
+            "--mem",
+            "1GiB",
+            environment={"FARCALL_CPU_MEM": "2GiB", "FARCALL_RUN_DIR": str(self.run_dir)},
+        )
+        (device,) = json.loads(self.farcall("devices", "--json", "--endpoint", server.url).stdout)
+        self.assertEqual(
+            (device["index"], device["kind"], device["endpoint"]), (0, "cpu", server.url)
+        )
         self.assertEqual((device["total_bytes"], device["free_bytes"]), (GIB, GIB))
         self.assertRegex(device["compute_capability"], r"^\d+\.\d$")
         taken = 900 << 20
@@ -78,7 +95,7 @@ class Query(Case):
             teller = Teller(server)
             self.addCleanup(teller.end)
             self.assertEqual(teller.say(f"take {taken}"), "code 0")
-        device, = json.loads(self.farcall("devices", "--json", "--endpoint", server.url).stdout)
+        (device,) = json.loads(self.farcall("devices", "--json", "--endpoint", server.url).stdout)
         self.assertLessEqual(device["free_bytes"], 2 * GIB - 2 * taken)
         shown = self.farcall("devices", "--endpoint", server.url).stdout.splitlines()
         self.assertIn(server.url, shown[0])
@@ -88,14 +105,19 @@ class Query(Case):
 
     def test_who_asks_has_to_know_the_token(self):
         server = self.serve(token="right")
-        self.assertIn("token is wrong", self.farcall("devices", "--endpoint", server.url, code=1, FARCALL_TOKEN="wrong").stderr)
+        self.assertIn(
+            "token is wrong",
+            self.farcall("devices", "--endpoint", server.url, code=1, FARCALL_TOKEN="wrong").stderr,
+        )
         self.farcall("devices", "--endpoint", server.url, FARCALL_TOKEN="right")
 
 
 class Discovery(Case):
     def run_here(self, *flags, code=0, **more):
         keep = dict(KEPT)
-        return self.farcall("run", *flags, "--", "sh", "-c", "echo $FARCALL_ENDPOINT", code=code, **keep, **more)
+        return self.farcall(
+            "run", *flags, "--", "sh", "-c", "echo $FARCALL_ENDPOINT", code=code, **keep, **more
+        )
 
     def test_the_only_server_here_is_found_and_told(self):
         server = self.serve_here()
@@ -137,14 +159,20 @@ class Discovery(Case):
 
     def test_what_is_no_endpoint_is_refused_before_the_program(self):
         made = self.folder / "made"
-        for endpoint, says in (("nonsense.invalid", "tcp://nonsense.invalid:7717"), ("tcp://h:x", "the port is a number"),
-                               (f"127.0.0.1:{free_port()}", "nothing listens there"), (f"pool://127.0.0.1:{free_port()}", "nothing listens there")):
+        for endpoint, says in (
+            ("nonsense.invalid", "tcp://nonsense.invalid:7717"),
+            ("tcp://h:x", "the port is a number"),
+            (f"127.0.0.1:{free_port()}", "nothing listens there"),
+            (f"pool://127.0.0.1:{free_port()}", "nothing listens there"),
+        ):
             with self.subTest(endpoint):
                 done = self.farcall("run", "--endpoint", endpoint, "--", "touch", made, code=125)
                 self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
                 self.assertIn(says, done.stderr)
                 self.assertFalse(made.exists())
-        self.farcall("run", "--no-check", "--endpoint", f"127.0.0.1:{free_port()}", "--", "touch", made)
+        self.farcall(
+            "run", "--no-check", "--endpoint", f"127.0.0.1:{free_port()}", "--", "touch", made
+        )
         self.assertTrue(made.exists())
 
     def test_a_host_is_an_endpoint_and_ptx_goes_by_its_device(self):
@@ -158,15 +186,29 @@ class Discovery(Case):
 
     def test_a_claim_is_of_a_pool(self):
         server = self.serve()
-        done = self.farcall("run", "--endpoint", server.url, "--claim", "c-1", "--", "true", code=125)
+        done = self.farcall(
+            "run", "--endpoint", server.url, "--claim", "c-1", "--", "true", code=125
+        )
         self.assertIn("--claim is of a pool", done.stderr)
 
     def test_libraries_of_wheels_are_found(self):
-        bin_folder, wheel = self.folder / "venv/bin", self.folder / "venv/lib/python3.11/site-packages/nvidia/cudnn/lib"
+        bin_folder, wheel = (
+            self.folder / "venv/bin",
+            self.folder / "venv/lib/python3.11/site-packages/nvidia/cudnn/lib",
+        )
         bin_folder.mkdir(parents=True)
         wheel.mkdir(parents=True)
         (bin_folder / "python").symlink_to("/bin/sh")
-        done = self.farcall("run", "--device", "cpu", "--", bin_folder / "python", "-c", "echo $LD_LIBRARY_PATH", LD_LIBRARY_PATH="/mine")
+        done = self.farcall(
+            "run",
+            "--device",
+            "cpu",
+            "--",
+            bin_folder / "python",
+            "-c",
+            "echo $LD_LIBRARY_PATH",
+            LD_LIBRARY_PATH="/mine",
+        )
         path = done.stdout.strip().split(":")
         self.assertEqual(path[-2:], ["/mine", str(wheel)])
 
@@ -187,7 +229,10 @@ class Settings(Case):
                 self.farcall("devices")
         self.write(f'endpoint = "{server.url}"\ntoken_file = "nowhere"\n')
         done = self.farcall("devices", code=1)
-        self.assertIn(f"token file '{self.folder}/farcall/nowhere': cannot be read: No such file or directory", done.stderr)
+        self.assertIn(
+            f"token file '{self.folder}/farcall/nowhere': cannot be read: No such file or directory",
+            done.stderr,
+        )
 
 
 class Refused(Case):
@@ -198,9 +243,13 @@ class Refused(Case):
 
     def test_what_a_server_cannot_do_is_refused_at_its_start(self):
         listen = ("--listen", "tcp://127.0.0.1:0", "--device", "cpu")
-        for flags, code, says in ((["--mem", "100TiB"], 2, "the largest device has"), (["--mem", "4"], 2, "write 4GiB"),
-                                  (["--pool", "pool://127.0.0.1:7718"], 2, "http://host:7719"), (["--metrics", "nowhere"], 3, "--metrics 'nowhere'"),
-                                  (["--metrics", "203.0.113.1:9"], 3, "--metrics '203.0.113.1:9'")):
+        for flags, code, says in (
+            (["--mem", "100TiB"], 2, "the largest device has"),
+            (["--mem", "4"], 2, "write 4GiB"),
+            (["--pool", "pool://127.0.0.1:7718"], 2, "http://host:7719"),
+            (["--metrics", "nowhere"], 3, "--metrics 'nowhere'"),
+            (["--metrics", "203.0.113.1:9"], 3, "--metrics '203.0.113.1:9'"),
+        ):
             with self.subTest(flags):
                 self.assert_refused("serve", *listen, *flags, code=code, says=says)
 
@@ -208,16 +257,33 @@ class Refused(Case):
     def test_a_taken_port_is_no_place_for_metrics(self):
         with socket.create_server(("127.0.0.1", 0)) as taken:
             address = f"127.0.0.1:{taken.getsockname()[1]}"
-            self.assert_refused("serve", "--listen", "tcp://127.0.0.1:0", "--device", "cpu", "--metrics", address, code=3, says=address)
+            self.assert_refused(
+                "serve",
+                "--listen",
+                "tcp://127.0.0.1:0",
+                "--device",
+                "cpu",
+                "--metrics",
+                address,
+                code=3,
+                says=address,
+            )
 
     def test_sizes(self):
-        self.assert_refused("run", "--mem", "4", "--", "true", code=2, says="'4': less than 64KiB; write 4GiB")
+        self.assert_refused(
+            "run", "--mem", "4", "--", "true", code=2, says="'4': less than 64KiB; write 4GiB"
+        )
         for text in ("256mib", "256M", "256MiB"):
             self.farcall("run", "--device", "cpu", "--mem", text, "--", "true")
 
     def test_more_memory_than_the_server_gives_is_refused(self):
         server = self.serve("--mem", "64MiB")
-        client = run(server.url, sys.executable, HERE / "programs/teller.py", environment={"FARCALL_MEM": "128MiB"})
+        client = run(
+            server.url,
+            sys.executable,
+            HERE / "programs/teller.py",
+            environment={"FARCALL_MEM": "128MiB"},
+        )
         self.assertIn("memory: asked 134217728 bytes, at most 67108864 here", "\n".join(client.err))
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A settings file that cannot be used is refused in one line that names the file and the line in it, by every command."""
+
 import os
 import pathlib
 import subprocess
@@ -30,11 +31,19 @@ class Settings(unittest.TestCase):
         self.file = self.folder / "farcall/config.toml"
 
     def farcall(self, *arguments):
-        env = {k: v for k, v in os.environ.items() if not k.startswith("FARCALL_")} | {"XDG_CONFIG_HOME": str(self.folder)}
-        return subprocess.run([FARCALL, *arguments], env=env, capture_output=True, text=True, timeout=60)
+        env = {k: v for k, v in os.environ.items() if not k.startswith("FARCALL_")} | {
+            "XDG_CONFIG_HOME": str(self.folder)
+        }
+        return subprocess.run(
+            [FARCALL, *arguments], env=env, capture_output=True, text=True, timeout=60
+        )
 
     def assert_refused(self, done, code, line):
-        told = [text for text in (done.stdout + done.stderr).splitlines() if f"{self.file}:{line}: " in text]
+        told = [
+            text
+            for text in (done.stdout + done.stderr).splitlines()
+            if f"{self.file}:{line}: " in text
+        ]
         self.assertEqual((done.returncode, len(told)), (code, 1), (done.stdout, done.stderr))
         return told[0]
 

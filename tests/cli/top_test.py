@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`farcall top` in a terminal: its screen, its keys, its width and its colors; `ps` has the same columns."""
+
 import fcntl
 import os
 import pathlib
@@ -29,7 +30,11 @@ class Terminal:
         pid, self.fd = pty.fork()
         if pid == 0:
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-            env = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "TERM")} | {"TERM": "xterm"} | environment
+            env = (
+                {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "TERM")}
+                | {"TERM": "xterm"}
+                | environment
+            )
             os.execvpe(command[0], command, env)
         self.pid, self.raw, self.code = pid, "", None
 
@@ -87,22 +92,39 @@ class Top(unittest.TestCase):
         return teller
 
     def top(self, *flags, **options):
-        terminal = Terminal([str(FARCALL), "top", "--control", self.control, "--interval", "0.1", *flags], **options)
+        terminal = Terminal(
+            [str(FARCALL), "top", "--control", self.control, "--interval", "0.1", *flags], **options
+        )
         self.addCleanup(terminal.end)
         return terminal
 
     def rows(self, lines):
         heads = next(i for i, line in enumerate(lines) if "JOB" in line)
-        return [line for line in lines[heads + 1:] if "python" in line and not re.match(" +session ", line)]
+        return [
+            line
+            for line in lines[heads + 1 :]
+            if "python" in line and not re.match(" +session ", line)
+        ]
 
     def test_a_screen_with_three_tenants(self):
         for mebibytes, user in ((4, "ada"), (8, "ben"), (62, "cyd")):
             self.tenant(mebibytes, user)
         top = self.top()
-        lines = top.wait_screen(lambda lines: len(lines) > 6 and any("JOB" in line for line in lines) and len(self.rows(lines)) == 3, "three rows")
+        lines = top.wait_screen(
+            lambda lines: len(lines) > 6
+            and any("JOB" in line for line in lines)
+            and len(self.rows(lines)) == 3,
+            "three rows",
+        )
         self.assertRegex(lines[0], r"^farcall \S+ on \S+ \(cpu\), up \S+, 3 sessions")
         self.assertIn("q quit", lines[1])
-        self.assertTrue(any("Farcall CPU Device" in line and "[" not in line and "...." in line for line in lines), lines)
+        self.assertTrue(
+            any(
+                "Farcall CPU Device" in line and "[" not in line and "...." in line
+                for line in lines
+            ),
+            lines,
+        )
         for user in ("ada@", "ben@", "cyd@"):
             self.assertEqual(sum(user in row for row in self.rows(lines)), 1, lines)
         self.assertTrue(all("teller.py" in row for row in self.rows(lines)), lines)
@@ -117,13 +139,23 @@ class Top(unittest.TestCase):
         top = self.top()
         marked = lambda lines: [line for line in lines if line.startswith("> ")]  # noqa: E731
         user = lambda lines: re.search("ada|ben", marked(lines)[0]).group()  # noqa: E731
-        first = user(top.wait_screen(lambda lines: len(marked(lines)) == 1 and len(self.rows(lines)) == 2, "a row is marked"))
+        first = user(
+            top.wait_screen(
+                lambda lines: len(marked(lines)) == 1 and len(self.rows(lines)) == 2,
+                "a row is marked",
+            )
+        )
         top.press("j")
-        top.wait_screen(lambda lines: marked(lines) and user(lines) != first, "the other row is marked")
+        top.wait_screen(
+            lambda lines: marked(lines) and user(lines) != first, "the other row is marked"
+        )
         top.press("\x1b[A")
         top.wait_screen(lambda lines: marked(lines) and user(lines) == first, "the first row again")
         top.press("\r")
-        top.wait_screen(lambda lines: any(re.match(r" +session \d+ +pid \d+", line) for line in lines), "its sessions")
+        top.wait_screen(
+            lambda lines: any(re.match(r" +session \d+ +pid \d+", line) for line in lines),
+            "its sessions",
+        )
         top.press("s")
         top.wait_screen(lambda lines: "s sort: share" in lines[1], "sorted by share")
         top.press("s")
@@ -140,10 +172,12 @@ class Top(unittest.TestCase):
         self.tenant(4, "a-user-with-quite-a-long-name")
         for columns in (80, 60):
             top = self.top(columns=columns)
-            lines = top.wait_screen(lambda lines: any("JOB" in line for line in lines) and self.rows(lines), "a row")
+            lines = top.wait_screen(
+                lambda lines: any("JOB" in line for line in lines) and self.rows(lines), "a row"
+            )
             self.assertLessEqual(max(map(len, lines)), columns, lines)
             if columns == 80:
-                row, = self.rows(lines)
+                (row,) = self.rows(lines)
                 self.assertRegex(row, r"\d+MiB/64MiB.* (idle|runs|waits: \w+|resident)$", lines)
 
     def test_no_color_where_none_is_wanted(self):
@@ -151,7 +185,12 @@ class Top(unittest.TestCase):
         top = self.top("--views", "3", NO_COLOR="1")
         until(lambda: top.read() is not None, 60, "three views")
         self.assertEqual((top.code, COLOR.search(top.raw)), (0, None))
-        piped = subprocess.run([FARCALL, "top", "--control", self.control, "--views", "1"], capture_output=True, text=True, timeout=60)
+        piped = subprocess.run(
+            [FARCALL, "top", "--control", self.control, "--views", "1"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
         self.assertEqual((piped.returncode, "\x1b" in piped.stdout), (0, False))
         listed = Terminal([str(FARCALL), "ps", "--control", self.control], columns=200)
         self.addCleanup(listed.end)
@@ -160,9 +199,18 @@ class Top(unittest.TestCase):
 
     def test_ps_has_the_columns_of_top(self):
         self.tenant(4, "ada")
-        ps = subprocess.run([FARCALL, "ps", "--control", self.control], capture_output=True, text=True, timeout=60).stdout.splitlines()
-        top = subprocess.run([FARCALL, "top", "--control", self.control, "--views", "1"], capture_output=True, text=True, timeout=60).stdout
-        heads = next(line for line in top.splitlines() if "JOB" in line and "SESSION" not in line).split()
+        ps = subprocess.run(
+            [FARCALL, "ps", "--control", self.control], capture_output=True, text=True, timeout=60
+        ).stdout.splitlines()
+        top = subprocess.run(
+            [FARCALL, "top", "--control", self.control, "--views", "1"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        ).stdout
+        heads = next(
+            line for line in top.splitlines() if "JOB" in line and "SESSION" not in line
+        ).split()
         shared = [head for head in heads if head not in ("LAST", "NET/S")]
         self.assertEqual([head for head in ps[0].split() if head in shared], shared)
         self.assertIn("teller.py", ps[1])

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is wrong with a command line: one line that names the command, the value and what would be right, and exit code 2."""
+
 import pathlib
 import re
 import subprocess
@@ -23,7 +24,11 @@ WRONG = [
     ("run --net 5 -- true", "farcall run", "'5': write 100MB/s"),
     ("run --priority urgent -- true", "farcall run", "urgent not in {high,normal,low}"),
     ("run --count 65 -- true", "farcall run", "65 not in range"),
-    ("serve --listen here", "farcall serve", 'endpoint "here": has no transport; write tcp://host:port'),
+    (
+        "serve --listen here",
+        "farcall serve",
+        'endpoint "here": has no transport; write tcp://host:port',
+    ),
 ]
 WRONG_CONTROL = [
     ("quota", "farcall quota", "a command is missing; there are set"),
@@ -46,10 +51,18 @@ def farcall(line):
 class Usage(unittest.TestCase):
     def test_the_version_names_release_commit_and_wire(self):
         root = pathlib.Path(__file__).resolve().parents[2]
-        release = re.search(r"^project\(farcall VERSION ([0-9.]+)", (root / "CMakeLists.txt").read_text(), re.M).group(1)
-        wire = ".".join(re.search(rf"kWire{part} = (\d+);", (root / "proto/wire.h").read_text()).group(1) for part in ("Major", "Minor"))
+        release = re.search(
+            r"^project\(farcall VERSION ([0-9.]+)", (root / "CMakeLists.txt").read_text(), re.M
+        ).group(1)
+        wire = ".".join(
+            re.search(rf"kWire{part} = (\d+);", (root / "proto/wire.h").read_text()).group(1)
+            for part in ("Major", "Minor")
+        )
         done = farcall("--version")
-        self.assertRegex(done.stdout, rf"^farcall {re.escape(release)} \(commit ([0-9a-f]{{12}}|unknown), wire {re.escape(wire)}\)\n$")
+        self.assertRegex(
+            done.stdout,
+            rf"^farcall {re.escape(release)} \(commit ([0-9a-f]{{12}}|unknown), wire {re.escape(wire)}\)\n$",
+        )
 
     def test_what_is_wrong_is_said_in_one_line(self):
         for line, speaker, says in WRONG + HAS_CONTROL * WRONG_CONTROL + HAS_POOL * WRONG_POOL:
@@ -67,20 +80,37 @@ class Usage(unittest.TestCase):
         self.assertIn("  serve ", done.stdout)
 
     def test_help_fits_a_terminal_of_100_columns(self):
-        for line in ("serve", "run") + HAS_CONTROL * ("top", "quota set") + HAS_POOL * ("pool serve", "pool request"):
+        for line in (
+            ("serve", "run")
+            + HAS_CONTROL * ("top", "quota set")
+            + HAS_POOL * ("pool serve", "pool request")
+        ):
             done = farcall(f"{line} --help")
-            self.assertEqual([text for text in done.stdout.splitlines() if len(text) > 100 and "Example" not in text], [], line)
+            self.assertEqual(
+                [
+                    text
+                    for text in done.stdout.splitlines()
+                    if len(text) > 100 and "Example" not in text
+                ],
+                [],
+                line,
+            )
 
     def test_devices_that_are_not_there_are_named(self):
         done = farcall("serve --device cpu --gpus 9")
         self.assertEqual(done.returncode, 4, done.stderr)
-        self.assertIn("no device of --gpus '9': cpu: cuInit: CUDA_ERROR_NO_DEVICE (100)", done.stderr)
+        self.assertIn(
+            "no device of --gpus '9': cpu: cuInit: CUDA_ERROR_NO_DEVICE (100)", done.stderr
+        )
 
     @unittest.skipUnless(HAS_POOL, "needs the pool")
     def test_a_pool_that_is_not_there(self):
         done = farcall("pool list --pool http://127.0.0.1:9")
         self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertIn("pool http://127.0.0.1:9: cannot connect (is `farcall pool serve` running there?)", done.stderr)
+        self.assertIn(
+            "pool http://127.0.0.1:9: cannot connect (is `farcall pool serve` running there?)",
+            done.stderr,
+        )
 
 
 if __name__ == "__main__":

@@ -174,13 +174,21 @@ class SpecFailures(unittest.TestCase):
             Spec(self.model, data, "tiny.yaml")
 
     def test_unknown_effect(self):
-        self.refuses("cuFill: effect 'magic', one of work", "cuFill", {"class": "post", "effect": "magic"})
+        self.refuses(
+            "cuFill: effect 'magic', one of work", "cuFill", {"class": "post", "effect": "magic"}
+        )
 
     def test_effect_of_a_call_without_a_record(self):
-        self.refuses("cuBlob: effect, but it makes no record", "cuBlob", {"class": "local", "effect": "work"})
+        self.refuses(
+            "cuBlob: effect, but it makes no record", "cuBlob", {"class": "local", "effect": "work"}
+        )
 
     def test_unknown_capture(self):
-        self.refuses("cuFill: capture 'maybe', one of allowed", "cuFill", {"class": "post", "capture": "maybe"})
+        self.refuses(
+            "cuFill: capture 'maybe', one of allowed",
+            "cuFill",
+            {"class": "post", "capture": "maybe"},
+        )
 
     def test_a_query_needs_no_effect(self):
         data = copy.deepcopy(TINY_SPEC)

@@ -42,7 +42,9 @@ class Decisions(unittest.TestCase):
     def setUpClass(cls):
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "nvml.h").write_text(TINY_HEADER)
-            cls.model = parse_headers.parse(Path(folder), parse_headers._find_clang(), parse_headers.NVML)
+            cls.model = parse_headers.parse(
+                Path(folder), parse_headers._find_clang(), parse_headers.NVML
+            )
 
     def spec(self, name, row, klass="fixed", rest=REST):
         group = {"reason": "test", "class": klass, "calls": {name: row}}
@@ -59,7 +61,9 @@ class Decisions(unittest.TestCase):
     def test_types_settle_most_parameters(self):
         self.assertEqual(self.kinds("nvmlPlain", {}), ["device", "in", "out"])
         self.assertEqual(self.kinds("nvmlSaid", {}), ["device", "versioned"])
-        self.assertEqual(self.kinds("nvmlName", {"args": {"name": "text(length)"}}), ["device", "text", "length"])
+        self.assertEqual(
+            self.kinds("nvmlName", {"args": {"name": "text(length)"}}), ["device", "text", "length"]
+        )
 
     def test_pointers_nobody_classified(self):
         self.refuses("nvmlName.char . name.: nobody classified this pointer", "nvmlName", {})
@@ -72,8 +76,12 @@ class Decisions(unittest.TestCase):
     def test_words_nobody_knows(self):
         self.refuses("nvmlPlain: unknown key 'sead', one of args", "nvmlPlain", {"sead": True})
         self.refuses("class 'often', one of local, fixed", "nvmlPlain", {}, klass="often")
-        self.refuses("nvmlPlain: no parameter 'plan'", "nvmlPlain", {"args": {"plan": "items(kind)"}})
-        self.refuses("role 'texts', one of text, items", "nvmlName", {"args": {"name": "texts(length)"}})
+        self.refuses(
+            "nvmlPlain: no parameter 'plan'", "nvmlPlain", {"args": {"plan": "items(kind)"}}
+        )
+        self.refuses(
+            "role 'texts', one of text, items", "nvmlName", {"args": {"name": "texts(length)"}}
+        )
         self.refuses("nvmlGone: the header declares no such function", "nvmlGone", {})
         self.refuses("no entry for nvmlSaid", "nvmlPlain", {}, rest=REST.replace("nvmlSaid ", ""))
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables of CUDA's documented behaviour, in driver mode and in thin mode, on a private server and over a slow link."""
+
 import os
 import pathlib
 import re
@@ -12,7 +13,10 @@ from harness import BUILD, Client, Server, proxy_of  # noqa: E402
 
 PROGRAM = BUILD / "tests/conformance/conformance"
 CUDART = pathlib.Path(os.environ["FARCALL_CUDART_SHARED"]).parent
-FOLDERS = {"driver": [CUDART, BUILD / "lib/farcall"], "thin": [BUILD / "lib/farcall/thin", BUILD / "lib/farcall"]}
+FOLDERS = {
+    "driver": [CUDART, BUILD / "lib/farcall"],
+    "thin": [BUILD / "lib/farcall/thin", BUILD / "lib/farcall"],
+}
 TABLES = sorted(path.stem for path in (HERE / "tables").glob("*.yaml"))
 DELAY_S = 0.01  # each way
 
@@ -31,10 +35,16 @@ class Conformance(unittest.TestCase):
             self.skipTest("no thin libcudart in this build")
         for table in TABLES:
             with self.subTest(table=table, mode=mode):
-                client = Client(endpoint, PROGRAM, table,
-                                environment={"LD_LIBRARY_PATH": ":".join(map(str, FOLDERS[mode]))})
+                client = Client(
+                    endpoint,
+                    PROGRAM,
+                    table,
+                    environment={"LD_LIBRARY_PATH": ":".join(map(str, FOLDERS[mode]))},
+                )
                 code = client.wait()
-                summary = re.fullmatch(r"(\d+) passed, (\d+) failed", client.out[-1] if client.out else "")
+                summary = re.fullmatch(
+                    r"(\d+) passed, (\d+) failed", client.out[-1] if client.out else ""
+                )
                 self.assertTrue(summary, (code, client.out[-5:], client.err[-5:]))
                 self.assertEqual((code, summary.group(2)), (0, "0"), "\n" + "\n".join(client.out))
                 self.assertGreater(int(summary.group(1)), 0, "a table without rows")

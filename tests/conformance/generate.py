@@ -13,6 +13,7 @@ A table is a list of rules. A rule quotes CUDA's documentation (`rule`) and says
     code, call        the code that the call returns; `given`: statements ahead of it
     do                statements
 """
+
 from __future__ import annotations
 
 import sys

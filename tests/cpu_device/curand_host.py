@@ -5,6 +5,7 @@
     curand_host.py LIBRARIES        the folder of NVIDIA's libraries; exit code 77 if it has no cuRAND
 
 Run with the device's libcuda in LD_LIBRARY_PATH. Fails where no kernel runs."""
+
 import ctypes
 import pathlib
 import sys
@@ -55,18 +56,31 @@ def main():
     curand = ctypes.CDLL(str(path))
     compared = failed = 0
     for name, kind in (PSEUDO | QUASI).items():
-        device, host = generator(curand, "curandCreateGenerator", kind), generator(curand, "curandCreateGeneratorHost", kind)
+        device, host = (
+            generator(curand, "curandCreateGenerator", kind),
+            generator(curand, "curandCreateGeneratorHost", kind),
+        )
         for suffix, element, arguments, tolerance in distributions(kind):
             call = getattr(curand, "curandGenerate" + suffix)
             memory, want = Memory(element, COUNT), (element * COUNT)()
-            codes = call(device, memory.address, c_size_t(COUNT), *arguments), call(host, want, c_size_t(COUNT), *arguments)
+            codes = (
+                call(device, memory.address, c_size_t(COUNT), *arguments),
+                call(host, want, c_size_t(COUNT), *arguments),
+            )
             got, want = memory.read(), list(want)
-            off = max(abs(a - b) for a, b in zip(got, want)) / max(map(abs, want)) if codes == (0, 0) else None
+            off = (
+                max(abs(a - b) for a, b in zip(got, want)) / max(map(abs, want))
+                if codes == (0, 0)
+                else None
+            )
             good = codes == (0, 0) and len(set(want)) > 5 and off <= tolerance
             compared += 1
             failed += not good
-            print(f"{name} {suffix or 'Bits'}: {'codes %d %d' % codes if off is None else 'equal' if off == 0 else f'off by {off:.1e}'}"
-                  f"{'' if good else ' FAILED'}", flush=True)
+            print(
+                f"{name} {suffix or 'Bits'}: {'codes %d %d' % codes if off is None else 'equal' if off == 0 else f'off by {off:.1e}'}"
+                f"{'' if good else ' FAILED'}",
+                flush=True,
+            )
     print(f"{compared} compared, {failed} failed")
     return 1 if failed else 0
 

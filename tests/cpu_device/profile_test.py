@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Profiles of the CPU device, and `sass = skip`: alone and by `farcall run`. FARCALL_BUILD names the tree."""
+
 import json
 import os
 import pathlib
@@ -44,8 +45,14 @@ def clean(**more):
 
 def describe(program=DESCRIBE, **environment):
     """What the device says of itself (or cuInit's code), and its stderr."""
-    done = subprocess.run([sys.executable, "-c", program, str(DEVICE / "libcuda.so.1")], env=clean(**environment),
-                          capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(DEVICE / "libcuda.so.1")],
+        env=clean(**environment),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
     return json.loads(done.stdout), done.stderr
 
 
@@ -73,7 +80,9 @@ class Profiles(unittest.TestCase):
 
     def test_a_file_of_one_s_own(self):
         device, _ = described_by(GOOD)
-        self.assertEqual((device["count"], device["total"], self.capability(device)), (2, 512 << 20, (12, 1)))
+        self.assertEqual(
+            (device["count"], device["total"], self.capability(device)), (2, 512 << 20, (12, 1))
+        )
         self.assertEqual(device["name"], "Farcall CPU Device (two small)")
         self.assertEqual((device["attributes"]["16"], device["attributes"]["13"]), (7, 1234000))
 
@@ -89,21 +98,28 @@ class Profiles(unittest.TestCase):
 
     def test_what_is_wrong_is_one_line_with_what_would_be_right(self):
         for text, words in (
-                ("memory = 12Gb\n", ("line 1", "memory cannot be '12Gb'", "want 16MiB to 4TiB")),
-                ("\ndevices = 17\n", ("line 2", "devices cannot be '17'", "want 1 to 16")),
-                ("devices = -1\n", ("cannot be '-1'",)),
-                ("processors = 0,0\n", ("processors cannot be '0,0'", "like 2,4-7")),
-                ("processors = 1-0\n", ("cannot be '1-0'",)),
-                ("processors = 0,\n", ("cannot be '0,'",)),
-                ("processors = 1023\n", ("cannot be '1023'", "that it may use")),
-                ("compute_capability = 42.0\n", ("compute_capability cannot be '42.0'", "12.1, 13.0")),
-                ("compute_capability = 8.0\nclusters = yes\n", ("came with compute capability 9.0, not 8.0",)),
-                ("shared_per_block_optin = 228KiB\n", ("want a size of at most 227KiB",)),
-                ("shared_per_multiprocessor = 64KiB\n", ("want at most shared_per_multiprocessor, 65536",)),
-                ("sass = maybe\n", ("sass cannot be 'maybe'", "want refuse or skip")),
-                ("warps = maybe\n", ("warps cannot be 'maybe'", "want auto or lockstep")),
-                ("tensor_cores = 4\n", ("no setting 'tensor_cores'", "multiprocessors")),
-                ("nonsense\n", ("no setting 'nonsense'", "want NAME = VALUE"))):
+            ("memory = 12Gb\n", ("line 1", "memory cannot be '12Gb'", "want 16MiB to 4TiB")),
+            ("\ndevices = 17\n", ("line 2", "devices cannot be '17'", "want 1 to 16")),
+            ("devices = -1\n", ("cannot be '-1'",)),
+            ("processors = 0,0\n", ("processors cannot be '0,0'", "like 2,4-7")),
+            ("processors = 1-0\n", ("cannot be '1-0'",)),
+            ("processors = 0,\n", ("cannot be '0,'",)),
+            ("processors = 1023\n", ("cannot be '1023'", "that it may use")),
+            ("compute_capability = 42.0\n", ("compute_capability cannot be '42.0'", "12.1, 13.0")),
+            (
+                "compute_capability = 8.0\nclusters = yes\n",
+                ("came with compute capability 9.0, not 8.0",),
+            ),
+            ("shared_per_block_optin = 228KiB\n", ("want a size of at most 227KiB",)),
+            (
+                "shared_per_multiprocessor = 64KiB\n",
+                ("want at most shared_per_multiprocessor, 65536",),
+            ),
+            ("sass = maybe\n", ("sass cannot be 'maybe'", "want refuse or skip")),
+            ("warps = maybe\n", ("warps cannot be 'maybe'", "want auto or lockstep")),
+            ("tensor_cores = 4\n", ("no setting 'tensor_cores'", "multiprocessors")),
+            ("nonsense\n", ("no setting 'nonsense'", "want NAME = VALUE")),
+        ):
             with self.subTest(text):
                 code, errors = described_by(text)
                 self.assertEqual(code, 1)  # CUDA_ERROR_INVALID_VALUE
@@ -114,8 +130,15 @@ class Profiles(unittest.TestCase):
     def test_a_profile_that_is_not_there(self):
         code, errors = describe(FARCALL_CPU_PROFILE="99.9")
         self.assertEqual(code, 1)
-        self.assertRegex(errors, "FARCALL_CPU_PROFILE=99.9: no such profile; there are .*12.1, 13.0")
-        for variable, value in (("MEM", "4"), ("DEVICES", "0"), ("SASS", "please"), ("WARPS", "32")):
+        self.assertRegex(
+            errors, "FARCALL_CPU_PROFILE=99.9: no such profile; there are .*12.1, 13.0"
+        )
+        for variable, value in (
+            ("MEM", "4"),
+            ("DEVICES", "0"),
+            ("SASS", "please"),
+            ("WARPS", "32"),
+        ):
             code, errors = describe(**{"FARCALL_CPU_" + variable: value})
             self.assertEqual(code, 1)
             self.assertIn(f"FARCALL_CPU_{variable}={value}: want", errors)
@@ -126,8 +149,22 @@ class Profiles(unittest.TestCase):
             good.write_text(GOOD)
             bad.write_text("devices = none\n")
             run = lambda device: subprocess.run(
-                [str(FARCALL), "run", "--device", device, "--", sys.executable, "-c", DESCRIBE, "libcuda.so.1"],
-                env=clean(), capture_output=True, text=True, timeout=120)
+                [
+                    str(FARCALL),
+                    "run",
+                    "--device",
+                    device,
+                    "--",
+                    sys.executable,
+                    "-c",
+                    DESCRIBE,
+                    "libcuda.so.1",
+                ],
+                env=clean(),
+                capture_output=True,
+                text=True,
+                timeout=120,
+            )
             self.assertEqual(self.capability(json.loads(run("cpu:8.0").stdout)), (8, 0))
             self.assertEqual(json.loads(run(f"cpu:{good}").stdout)["count"], 2)
             done = run(f"cpu:{bad}")
@@ -139,13 +176,33 @@ class SassSkip(unittest.TestCase):
     """Two launches with PTX, three of machine code for 8.0 alone."""
 
     def alone(self, profile="8.0", **environment):
-        return subprocess.run([str(MIXED)], env=clean(LD_LIBRARY_PATH=str(DEVICE), FARCALL_CPU_PROFILE=profile, **environment),
-                              capture_output=True, text=True, timeout=60)
+        return subprocess.run(
+            [str(MIXED)],
+            env=clean(LD_LIBRARY_PATH=str(DEVICE), FARCALL_CPU_PROFILE=profile, **environment),
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
 
     def through(self, device, *flags, **environment):
         with tempfile.NamedTemporaryFile(suffix=".json") as report:
-            done = subprocess.run([str(FARCALL), "run", "--device", device, "--report", report.name, *flags, "--", str(MIXED)],
-                                  env=clean(**environment), capture_output=True, text=True, timeout=120)
+            done = subprocess.run(
+                [
+                    str(FARCALL),
+                    "run",
+                    "--device",
+                    device,
+                    "--report",
+                    report.name,
+                    *flags,
+                    "--",
+                    str(MIXED),
+                ],
+                env=clean(**environment),
+                capture_output=True,
+                text=True,
+                timeout=120,
+            )
             return done, json.loads(pathlib.Path(report.name).read_text() or "null")
 
     def assert_loud(self, text):
@@ -170,7 +227,10 @@ class SassSkip(unittest.TestCase):
         done, report = self.through("cpu:8.0", FARCALL_CPU_SASS="skip")
         self.assertEqual(done.stdout, "value 102\n", done.stderr)
         self.assert_loud(done.stderr)
-        self.assertEqual((report["executed"], report["skipped_launches"], report["skipped"]), (False, 3, {"_Z6AddTenPi": 3}))
+        self.assertEqual(
+            (report["executed"], report["skipped_launches"], report["skipped"]),
+            (False, 3, {"_Z6AddTenPi": 3}),
+        )
         self.assertEqual(report["kind"], "cpu-skip")
         self.assertIn("skips machine code", report["device"])
 
@@ -178,8 +238,13 @@ class SassSkip(unittest.TestCase):
         with tempfile.NamedTemporaryFile("w", suffix=".profile") as file:
             file.write("compute_capability = 8.0\nclusters = no\nmulticast = no\nsass = skip\n")
             file.flush()
-            done = subprocess.run([str(FARCALL), "run", "--device", f"cpu:{file.name}", "--", str(MIXED)], env=clean(),
-                                  capture_output=True, text=True, timeout=120)
+            done = subprocess.run(
+                [str(FARCALL), "run", "--device", f"cpu:{file.name}", "--", str(MIXED)],
+                env=clean(),
+                capture_output=True,
+                text=True,
+                timeout=120,
+            )
         self.assertEqual(done.stdout, "value 102\n", done.stderr)
         self.assert_loud(done.stderr)
 

@@ -6,6 +6,7 @@
 
 A seed is one program of N kernels (random_blocks/), always the same one. Prints a line per seed; exit code 1 where a value differs, a
 program fails or does not end. --keep leaves the programs in DIR, else they go."""
+
 import argparse
 import os
 import pathlib
@@ -37,7 +38,9 @@ def seeds_of(text):
 def build(nvcc, folder, seed, kernels):
     source = folder / f"{seed}.cu"
     source.write_text(program(seed, kernels))
-    plain = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}  # a sanitizer's is for the programs
+    plain = {
+        name: value for name, value in os.environ.items() if name != "LD_PRELOAD"
+    }  # a sanitizer's is for the programs
     subprocess.run([nvcc, *FLAGS, "-o", source.with_suffix(""), source], env=plain, check=True)
     return source.with_suffix("")
 
@@ -47,7 +50,9 @@ def run(path, device, code):
     kept = {name: value for name, value in os.environ.items() if not name.startswith("FARCALL_")}
     env = kept | {"LD_LIBRARY_PATH": str(device), "FARCALL_CPU_CODE": code, "FARCALL_CPU_CACHE": ""}
     try:
-        done = subprocess.run([path], env=env, capture_output=True, text=True, errors="replace", timeout=LIMIT_S)
+        done = subprocess.run(
+            [path], env=env, capture_output=True, text=True, errors="replace", timeout=LIMIT_S
+        )
     except subprocess.TimeoutExpired:
         return f"no end within {LIMIT_S} s"
     lines = (done.stdout + done.stderr).splitlines() or ["no output"]
@@ -59,15 +64,27 @@ def check(args, folder, codes):
     wrong = []
     for seed in (seed for seeds in args.seeds for seed in seeds):
         path = build(args.nvcc, folder, seed, args.kernels)
-        found = [f"seed {seed}, {code} code: {said}" for code in codes if (said := run(path, args.build / "lib/farcall/device", code))]
-        print("\n".join(found) or f"seed {seed}: {args.kernels} kernels as on the host, {' and '.join(codes)} code", flush=True)
+        found = [
+            f"seed {seed}, {code} code: {said}"
+            for code in codes
+            if (said := run(path, args.build / "lib/farcall/device", code))
+        ]
+        print(
+            "\n".join(found)
+            or f"seed {seed}: {args.kernels} kernels as on the host, {' and '.join(codes)} code",
+            flush=True,
+        )
         wrong += found
     return wrong
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=seeds_of, nargs="+", default=[range(1, 11)], metavar="FIRST[:COUNT]")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--seeds", type=seeds_of, nargs="+", default=[range(1, 11)], metavar="FIRST[:COUNT]"
+    )
     parser.add_argument("--kernels", type=int, default=12)
     parser.add_argument("--code", choices=("full", "quick", "both"), default="both")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
@@ -83,8 +100,10 @@ def main():
         folder.mkdir(parents=True, exist_ok=True)
         wrong = check(args, folder.resolve(), codes)
     programs = sum(map(len, args.seeds))
-    print(f"{programs} programs of {args.kernels} kernels, {len(wrong)} of {programs * len(codes)} runs wrong"
-          + (f"; the first: {wrong[0]}" if wrong else ""))
+    print(
+        f"{programs} programs of {args.kernels} kernels, {len(wrong)} of {programs * len(codes)} runs wrong"
+        + (f"; the first: {wrong[0]}" if wrong else "")
+    )
     return 1 if wrong else 0
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`farcall run --device dry`: a real program of machine code alone, the warnings, the report. FARCALL_BUILD names the tree."""
+
 import json
 import os
 import pathlib
@@ -16,8 +17,22 @@ MIB = 1 << 20
 def run(*command, device="dry", environment=None):
     with tempfile.NamedTemporaryFile(suffix=".json") as report:
         env = {name: value for name, value in os.environ.items() if not name.startswith("FARCALL_")}
-        done = subprocess.run([str(FARCALL), "run", "--device", device, "--report", report.name, "--", *map(str, command)],
-                              capture_output=True, text=True, timeout=240, env={**env, **(environment or {})})
+        done = subprocess.run(
+            [
+                str(FARCALL),
+                "run",
+                "--device",
+                device,
+                "--report",
+                report.name,
+                "--",
+                *map(str, command),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=240,
+            env={**env, **(environment or {})},
+        )
         text = pathlib.Path(report.name).read_text()
     return done, json.loads(text) if text else None
 
@@ -26,14 +41,21 @@ class DryRun(unittest.TestCase):
     def test_it_says_what_it_is(self):
         done, report = run(PROGRAM, "touch")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("device: Farcall dry device (H100 80GB profile), computes nothing", done.stdout)
-        self.assertIn("farcall: DRY DEVICE: no kernel is executed, nothing computed here is a result", done.stderr)
+        self.assertIn(
+            "device: Farcall dry device (H100 80GB profile), computes nothing", done.stdout
+        )
+        self.assertIn(
+            "farcall: DRY DEVICE: no kernel is executed, nothing computed here is a result",
+            done.stderr,
+        )
         self.assertIn("none executed; what the program printed is no result", done.stderr)
         self.assertIs(report["executed"], False)
 
     def test_nothing_is_computed(self):
         done, _ = run(PROGRAM, "touch")
-        self.assertIn("element 0 is 7", done.stdout)  # what was copied there, not what the kernel writes
+        self.assertIn(
+            "element 0 is 7", done.stdout
+        )  # what was copied there, not what the kernel writes
 
     def test_the_report_counts(self):
         done, report = run(PROGRAM, "touch")
@@ -45,11 +67,14 @@ class DryRun(unittest.TestCase):
         waited = sum(row["waited"] for row in report["by_api"].values())
         self.assertGreaterEqual(report["waits"], waited)
         for cost in report["cost"]:
-            seconds = (report["waits"] * cost["rtt_ms"] / 1e3
-                       + 8 * (report["bytes_up"] + report["bytes_down"]) / (cost["gbit"] * 1e9))
+            seconds = report["waits"] * cost["rtt_ms"] / 1e3 + 8 * (
+                report["bytes_up"] + report["bytes_down"]
+            ) / (cost["gbit"] * 1e9)
             self.assertAlmostEqual(cost["seconds"], seconds)
-        self.assertEqual({(cost["rtt_ms"], cost["gbit"]) for cost in report["cost"]},
-                         {(rtt, gbit) for rtt in (0.1, 1, 10, 50) for gbit in (1, 10, 100)})
+        self.assertEqual(
+            {(cost["rtt_ms"], cost["gbit"]) for cost in report["cost"]},
+            {(rtt, gbit) for rtt in (0.1, 1, 10, 50) for gbit in (1, 10, 100)},
+        )
         self.assertEqual(report["libraries"], [str(PROGRAM)])
 
     def test_peak_memory_is_what_was_allocated(self):

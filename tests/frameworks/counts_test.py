@@ -3,6 +3,7 @@
 
 FARCALL_BUILD names the build tree, FARCALL_VENV the environment (default torch-2.15-cu13).
 """
+
 import json
 import os
 import pathlib
@@ -26,18 +27,29 @@ class Measured:
 
     def __init__(self, python, server, *command, cache, **environment):
         proxy = proxy_of(server, mark_ids=link_proxy.call_ids(*MARKS))
-        client = run(proxy.url, python, *command, environment={"FARCALL_CACHE_DIR": cache, "PYTHONDONTWRITEBYTECODE": "1", **environment})
+        client = run(
+            proxy.url,
+            python,
+            *command,
+            environment={"FARCALL_CACHE_DIR": cache, "PYTHONDONTWRITEBYTECODE": "1", **environment},
+        )
         proxy.close()
         assert client.process.returncode == 0, "\n".join(client.out[-20:] + client.err[-20:])
         self.out, self.stats = "\n".join(client.out), client.stats()
         if len(proxy.marks) == 2:
             start, stop = proxy.marks
             self.waits = stop["wanted_replies"] - start["wanted_replies"]
-            self.records = stop["records_out"] - start["records_out"] - 1  # without the record that ends the range
+            self.records = (
+                stop["records_out"] - start["records_out"] - 1
+            )  # without the record that ends the range
 
     def why(self):
         """Which calls waited in the range, for the message of a failure."""
-        return {name: row["waited"] for name, row in self.stats["profiled"]["calls"].items() if row["waited"]}
+        return {
+            name: row["waited"]
+            for name, row in self.stats["profiled"]["calls"].items()
+            if row["waited"]
+        }
 
 
 class OnDryDevice(unittest.TestCase):
@@ -75,10 +87,35 @@ class Counts(OnDryDevice):
 
     def test_the_dry_device_tells_the_peak_that_pytorch_reserved(self):
         report = pathlib.Path(self.cache) / "report.json"
-        program = ("import runpy, torch, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__'); "
-                   "print('reserved', torch.cuda.max_memory_reserved())")
-        done = subprocess.run([FARCALL, "run", "--device", "dry", "--report", report, "--", PYTHON, "-c", program, EXAMPLES / "gpt.py",
-                               "--steps", "2", "--batch", "256", "--block", "256", "--width", "512"], capture_output=True, text=True)
+        program = (
+            "import runpy, torch, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__'); "
+            "print('reserved', torch.cuda.max_memory_reserved())"
+        )
+        done = subprocess.run(
+            [
+                FARCALL,
+                "run",
+                "--device",
+                "dry",
+                "--report",
+                report,
+                "--",
+                PYTHON,
+                "-c",
+                program,
+                EXAMPLES / "gpt.py",
+                "--steps",
+                "2",
+                "--batch",
+                "256",
+                "--block",
+                "256",
+                "--width",
+                "512",
+            ],
+            capture_output=True,
+            text=True,
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
         reserved = int(done.stdout.split("reserved ")[-1])
         peak = max(device["peak_bytes"] for device in json.loads(report.read_text())["memory"])
@@ -92,7 +129,9 @@ class Counts(OnDryDevice):
         except AssertionError as error:
             if "cuStreamGetCaptureInfo_v3 is not supported" not in str(error):
                 raise
-            self.skipTest("this build cannot tell a capture's nodes (cuStreamGetCaptureInfo), which PyTorch asks before it captures")
+            self.skipTest(
+                "this build cannot tell a capture's nodes (cuStreamGetCaptureInfo), which PyTorch asks before it captures"
+            )
         self.assertEqual(replays.waits, 0, replays.why())
         self.assertEqual(replays.records, 30)
         self.assertEqual(replays.stats["profiled"]["round_trips"], 0)

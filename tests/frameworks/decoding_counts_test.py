@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a token costs on the wire when transformers decodes, on the dry device; as counts_test.py, in its own environment."""
+
 import pathlib
 import subprocess
 import sys
@@ -13,8 +14,15 @@ VENV = "transformers-5"
 
 class Decoding(OnDryDevice):
     def measured(self, script, check):
-        return Measured(PYTHON, self.server, HERE / "transformers" / script, check, cache=self.cache,
-                        PYTHONPATH=str(HERE / "imports"), FARCALL_SUBJECT_DEVICE="dry")
+        return Measured(
+            PYTHON,
+            self.server,
+            HERE / "transformers" / script,
+            check,
+            cache=self.cache,
+            PYTHONPATH=str(HERE / "imports"),
+            FARCALL_SUBJECT_DEVICE="dry",
+        )
 
     def test_a_replayed_decoding_step_is_one_record_and_no_wait(self):
         replayed = self.measured("graphs.py", "what_a_replayed_token_costs")

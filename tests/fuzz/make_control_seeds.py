@@ -15,6 +15,7 @@ An input is a row of steps, each a byte and what belongs to it (control_fuzz.cc)
 A device is a byte (0: host memory, 1: device 0 ...), a yes or no is a byte, a text is a count and its bytes. A number is
 a byte whose upper three bits say what the lower five mean: see Input::Number.
 """
+
 import os
 import sys
 
@@ -101,26 +102,56 @@ def time(*steps):
 
 
 def seeds():
-    any_of = {name: [1 if field == "number" else 0 if field != "text" else b"text" for field in fields] for name, (_, fields) in MESSAGES.items()}
-    whole = {f"message-{name}": packet(message(name, *fields)) + hear(name, *fields) for name, fields in any_of.items()}
+    any_of = {
+        name: [1 if field == "number" else 0 if field != "text" else b"text" for field in fields]
+        for name, (_, fields) in MESSAGES.items()
+    }
+    whole = {
+        f"message-{name}": packet(message(name, *fields)) + hear(name, *fields)
+        for name, fields in any_of.items()
+    }
     swap_done = message("SwapDone", OUT, 1, 1)
     share, idle = message("Share", 1, 0, 0), message("Idle", 1)
     largest = (1 << 64) - 1
     return whole | {
-        "lease-of-nothing": time(47) + hear("WantLease", 0, ms(31), largest - 13) + hear("Drop", 0, 0),
-        "lease-held": hear("WantLease", 0, 0, 0) + time(SECOND) * 8 + hear("LeaseDone", 0, 1, 0, 0) + time(SECOND) * 8,
-        "lease-used-without-end": hear("WantLease", 0, 0, 0) + hear("LeaseUse", 0, largest, 0, largest) * 4 + time(SECOND),
-        "lease-runs-for-ever": hear("WantLease", 0, 0, 0) + (hear("LeaseRuns", 0, ms(31)) + time(20)) * 8,
+        "lease-of-nothing": time(47)
+        + hear("WantLease", 0, ms(31), largest - 13)
+        + hear("Drop", 0, 0),
+        "lease-held": hear("WantLease", 0, 0, 0)
+        + time(SECOND) * 8
+        + hear("LeaseDone", 0, 1, 0, 0)
+        + time(SECOND) * 8,
+        "lease-used-without-end": hear("WantLease", 0, 0, 0)
+        + hear("LeaseUse", 0, largest, 0, largest) * 4
+        + time(SECOND),
+        "lease-runs-for-ever": hear("WantLease", 0, 0, 0)
+        + (hear("LeaseRuns", 0, ms(31)) + time(20)) * 8,
         "lease-of-no-device": hear("WantLease", 2, 0, 0) + hear("WantLease", -1, 0, 0),
-        "charge-all": hear("Charge", 1, 0, mib32(16)) + hear("Charge", 2, 1, mib32(16)) + hear("Charge", 3, 0, 1),
+        "charge-all": hear("Charge", 1, 0, mib32(16))
+        + hear("Charge", 2, 1, mib32(16))
+        + hear("Charge", 3, 0, 1),
         "charge-without-id": hear("Charge", 0, 0, 1),
         "charge-of-host-memory": hear("Charge", 1, -1, 1) + hear("Refund", -1, 1),
         "refund-more-than-charged": hear("Charge", 1, 0, mib32(1)) + hear("Refund", 0, largest),
-        "share-some": hear("Charge", 1, 0, mib32(2)) + hear("Share", 2, 0, mib32(1)) + hear("Refund", 0, mib32(1)),
-        "device-full": hear("Charge", 1, 0, mib32(16)) + hear("Refund", 0, mib32(16)) + hear("DeviceFull", 0, mib32(16)) + time(SECOND),
-        "moved-unasked": hear("Charge", 1, 0, mib32(16)) + hear("Moved", 0, mib32(16)) + hear("SwapDone", OUT, largest, largest),
-        "idle-then-in": hear("Charge", 1, 0, mib32(16)) + hear("Idle", 1) + time(SECOND) * 8 + hear("WantIn") + hear("SwapDone", IN, 0, 0),
-        "net-use-shrinks": hear("NetUse", 9, 9, 9) + hear("NetUse", 1, 1, 1) + hear("WantNetBytes") * 3 + time(SECOND),
+        "share-some": hear("Charge", 1, 0, mib32(2))
+        + hear("Share", 2, 0, mib32(1))
+        + hear("Refund", 0, mib32(1)),
+        "device-full": hear("Charge", 1, 0, mib32(16))
+        + hear("Refund", 0, mib32(16))
+        + hear("DeviceFull", 0, mib32(16))
+        + time(SECOND),
+        "moved-unasked": hear("Charge", 1, 0, mib32(16))
+        + hear("Moved", 0, mib32(16))
+        + hear("SwapDone", OUT, largest, largest),
+        "idle-then-in": hear("Charge", 1, 0, mib32(16))
+        + hear("Idle", 1)
+        + time(SECOND) * 8
+        + hear("WantIn")
+        + hear("SwapDone", IN, 0, 0),
+        "net-use-shrinks": hear("NetUse", 9, 9, 9)
+        + hear("NetUse", 1, 1, 1)
+        + hear("WantNetBytes") * 3
+        + time(SECOND),
         "packet-of-the-supervisor": packet(bytes([STOP])),
         "packet-of-no-type": packet(bytes([0])) + packet(bytes([63])),
         "packet-of-another-version": packet(swap_done, 16, 0, 3),

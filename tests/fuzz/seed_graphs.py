@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nodes of graphs, as cuGraphAddNode's record has them."""
+
 from seed_records import Body, MEMORY, handle, item
 
 
@@ -32,7 +33,14 @@ def memory_operations():
 
 
 def device_copy():
-    return typed(1).put("I", 2, 0).put("Q", MEMORY, 0, 0, 0, 64, 1).put("I", 2, 0).put("Q", MEMORY + 1024, 0, 0, 0, 64, 1).put("Q", 64, 1, 1)
+    return (
+        typed(1)
+        .put("I", 2, 0)
+        .put("Q", MEMORY, 0, 0, 0, 64, 1)
+        .put("I", 2, 0)
+        .put("Q", MEMORY + 1024, 0, 0, 0, 64, 1)
+        .put("Q", 64, 1, 1)
+    )
 
 
 def conditional():

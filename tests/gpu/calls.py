@@ -2,6 +2,7 @@
 """What calls cost and what codes they return, natively and through a server: bench/latency over TCP
 and shared memory, and the tables of tests/conformance. A native failure there says where the driver
 is not what a table holds."""
+
 from __future__ import annotations
 
 import json
@@ -17,7 +18,11 @@ LIMIT_S = 60
 def latency(results: Results, server: Server, program: Path, shm: str) -> None:
     for words in LATENCY:
         native = [program, *words]
-        ways = {"native": native, "tcp": server.through(native), "shm": server.through(native, endpoint=shm)}
+        ways = {
+            "native": native,
+            "tcp": server.through(native),
+            "shm": server.through(native, endpoint=shm),
+        }
         for where, command in ways.items():
             env = native_env if where == "native" else server.own_env
             log = results.work / f"latency-{words[0]}-{where}.log"
@@ -26,8 +31,12 @@ def latency(results: Results, server: Server, program: Path, shm: str) -> None:
                 figures = {} if code else json.loads(last_line(text))
             except ValueError:
                 figures = {}
-            note = ", ".join(f"{name} {value}" for name, value in figures.items()) or last_line(text)
-            results.add("calls", words[0], where, "pass" if figures else "fail", seconds, note, **figures)
+            note = ", ".join(f"{name} {value}" for name, value in figures.items()) or last_line(
+                text
+            )
+            results.add(
+                "calls", words[0], where, "pass" if figures else "fail", seconds, note, **figures
+            )
 
 
 def conformance(results: Results, server: Server, program: Path, ways: tuple[str, ...]) -> None:
@@ -37,8 +46,11 @@ def conformance(results: Results, server: Server, program: Path, ways: tuple[str
             native = [program, table]
             command = native if where == "native" else server.through(native, thin=where == "thin")
             base = native_env if where == "native" else server.own_env
-            env = {**base, "LD_LIBRARY_PATH": f"{base.get('LD_LIBRARY_PATH', '')}:{libraries}".strip(":"),
-                   "FARCALL_TRANSPORT": "tcp"}
+            env = {
+                **base,
+                "LD_LIBRARY_PATH": f"{base.get('LD_LIBRARY_PATH', '')}:{libraries}".strip(":"),
+                "FARCALL_TRANSPORT": "tcp",
+            }
             log = results.work / f"conformance-{table}-{where}.log"
             code, seconds, text = run(command, log, results.left(LIMIT_S), env)
             # Natively it is the driver that differs from the table.
@@ -51,8 +63,10 @@ def run_all(results: Results, tree: Path, device: str, is_rehearsal: bool) -> No
     """`is_rehearsal`: the native driver is the CPU device, which waits where a client of ours would not."""
     socket = results.work / "calls.shm"
     server = Server(results, tree, device, "--shm", str(socket), name="calls")
-    programs = {"calls": tree / "bench/latency/driver_latency",
-                "conformance": tree / "tests/conformance/conformance"}
+    programs = {
+        "calls": tree / "bench/latency/driver_latency",
+        "conformance": tree / "tests/conformance/conformance",
+    }
     ways = ("farcall", "thin") if is_rehearsal else ("native", "farcall", "thin")
     try:
         for group, program in programs.items():

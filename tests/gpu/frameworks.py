@@ -4,6 +4,7 @@
 
 Prints one PASS or FAIL line; exit code 77 when the framework cannot be imported.
 """
+
 from __future__ import annotations
 
 import sys
@@ -12,19 +13,27 @@ import time
 
 def check_torch() -> str:
     import torch
+
     torch.manual_seed(0)
     torch.backends.cuda.matmul.allow_tf32 = False
     device = torch.device("cuda")
     a, b = torch.randn(384, 256), torch.randn(256, 320)
-    error = ((a.to(device) @ b.to(device)).cpu().double() - a.double() @ b.double()).abs().max().item()
+    error = (
+        ((a.to(device) @ b.to(device)).cpu().double() - a.double() @ b.double()).abs().max().item()
+    )
     # A dot product of 256 terms of size about 1: rounding stays far below 256 * 2^-24 * 256.
     expect(error < 4e-3, f"matmul is off by {error:.3g}")
 
     points = torch.randn(512, 2)
     labels = (points[:, 0] * points[:, 1] > 0).float().unsqueeze(1)
     inputs, wanted = points.to(device), labels.to(device)
-    model = torch.nn.Sequential(torch.nn.Linear(2, 64), torch.nn.Tanh(), torch.nn.Linear(64, 64), torch.nn.Tanh(),
-                                torch.nn.Linear(64, 1)).to(device)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(2, 64),
+        torch.nn.Tanh(),
+        torch.nn.Linear(64, 64),
+        torch.nn.Tanh(),
+        torch.nn.Linear(64, 1),
+    ).to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     first = last = None
     started = time.monotonic()
@@ -36,21 +45,32 @@ def check_torch() -> str:
         if step in (0, 199):
             first, last = (loss.item() if first is None else first), loss.item()
     took = time.monotonic() - started
-    expect(last < first / 4, f"the loss went from {first:.3f} to {last:.3f}: it should fall fourfold")
+    expect(
+        last < first / 4, f"the loss went from {first:.3f} to {last:.3f}: it should fall fourfold"
+    )
     right = ((model.cpu()(points) > 0).float() == labels).float().mean().item()
-    expect(right > 0.95, f"the trained weights, run on the CPU, are right for {right:.0%} of the points")
+    expect(
+        right > 0.95,
+        f"the trained weights, run on the CPU, are right for {right:.0%} of the points",
+    )
     return f"{torch.cuda.get_device_name()}: matmul within {error:.2g}, loss {first:.3f} to {last:.3f}, {200 / took:.0f} steps/s"
 
 
 def check_cupy() -> str:
     import cupy
     import numpy
+
     random = numpy.random.default_rng(0)
     a, b = random.standard_normal((256, 200)), random.standard_normal((200, 300))
     error = float(numpy.abs(cupy.asnumpy(cupy.asarray(a) @ cupy.asarray(b)) - a @ b).max())
     expect(error < 1e-10, f"matmul (double) is off by {error:.3g}")
-    square = cupy.ElementwiseKernel("float64 x", "float64 y", "y = x * x", "square")  # compiled by NVRTC here
-    expect(bool(numpy.array_equal(cupy.asnumpy(square(cupy.asarray(a))), a * a)), "an elementwise kernel gives other squares")
+    square = cupy.ElementwiseKernel(
+        "float64 x", "float64 y", "y = x * x", "square"
+    )  # compiled by NVRTC here
+    expect(
+        bool(numpy.array_equal(cupy.asnumpy(square(cupy.asarray(a))), a * a)),
+        "an elementwise kernel gives other squares",
+    )
     values = random.integers(-1000, 1000, 100_000)
     expect(int(cupy.asarray(values).sum()) == int(values.sum()), "an integer sum differs")
     spectrum = cupy.asnumpy(cupy.fft.fft(cupy.asarray(a[0])))
@@ -77,10 +97,12 @@ def check_numba() -> str:
 
 def check_jax() -> str:
     import os
+
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     import jax
     import jax.numpy as jnp
     import numpy
+
     device = jax.devices()[0]
     expect(device.platform != "cpu", "jax sees no GPU")
     a = numpy.random.default_rng(0).standard_normal((128, 96)).astype(numpy.float32)
@@ -89,7 +111,9 @@ def check_jax() -> str:
     expect(error < 1e-3, f"matmul is off by {error:.3g}")
     gradient = numpy.asarray(jax.grad(lambda x: (jnp.tanh(x) ** 2).sum())(a))
     tanh = numpy.tanh(a.astype(numpy.float64))
-    expect(bool(numpy.allclose(gradient, 2 * tanh * (1 - tanh**2), atol=1e-5)), "a gradient differs")
+    expect(
+        bool(numpy.allclose(gradient, 2 * tanh * (1 - tanh**2), atol=1e-5)), "a gradient differs"
+    )
     return f"{device.device_kind}: matmul within {error:.2g}, gradient"
 
 
@@ -117,7 +141,9 @@ def main() -> int:
         print(f"PASS {name}: {checks[name]()}")
         return 0
     except Exception as error:  # whatever the framework raises is a failure of this check
-        print(f"FAIL {name}: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
+        print(
+            f"FAIL {name}: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+        )
         return 1
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the steps of tests/gpu/run are made of: rows of results, commands with a limit, a server, the end that comes whatever hangs."""
+
 from __future__ import annotations
 
 import json
@@ -33,23 +34,50 @@ class Results:
     def left(self, wanted: float) -> float:
         return max(0.0, min(wanted, longest_s, self.deadline - time.monotonic()))
 
-    def add(self, group: str, name: str, where: str, result: str, seconds: float = 0, note: str = "", **figures):
-        row = {"group": group, "name": name, "where": where, "result": result, "seconds": round(seconds, 3),
-               "note": note, "figures": figures}
+    def add(
+        self,
+        group: str,
+        name: str,
+        where: str,
+        result: str,
+        seconds: float = 0,
+        note: str = "",
+        **figures,
+    ):
+        row = {
+            "group": group,
+            "name": name,
+            "where": where,
+            "result": result,
+            "seconds": round(seconds, 3),
+            "note": note,
+            "figures": figures,
+        }
         with self.lock:
             self.rows.append(row)
-            print(f"{group:10} {name:20} {where:8} {result:5} {seconds:7.2f} s  {note[:110]}", flush=True)
-            (self.out / "results.json").write_text(json.dumps({"machine": self.machine, "rows": self.rows}, indent=1))
+            print(
+                f"{group:10} {name:20} {where:8} {result:5} {seconds:7.2f} s  {note[:110]}",
+                flush=True,
+            )
+            (self.out / "results.json").write_text(
+                json.dumps({"machine": self.machine, "rows": self.rows}, indent=1)
+            )
             (self.out / "results.md").write_text(self.markdown())
 
     def markdown(self) -> str:
         lines = ["# GPU results", ""]
         lines += [f"- {key}: {value}" for key, value in self.machine.items()]
-        lines += ["", "| group | what | where | result | seconds | round trips | note |", "|---|---|---|---|---|---|---|"]
+        lines += [
+            "",
+            "| group | what | where | result | seconds | round trips | note |",
+            "|---|---|---|---|---|---|---|",
+        ]
         for row in self.rows:
             trips = row["figures"].get("round_trips", "")
             note = row["note"].replace("|", "/")
-            lines.append(f"| {row['group']} | {row['name']} | {row['where']} | {row['result']} | {row['seconds']} | {trips} | {note} |")
+            lines.append(
+                f"| {row['group']} | {row['name']} | {row['where']} | {row['result']} | {row['seconds']} | {trips} | {note} |"
+            )
         return "\n".join(lines) + "\n"
 
 
@@ -67,8 +95,14 @@ def run(command: list, log: Path, limit: float, env: dict | None = None) -> tupl
     started = time.monotonic()
     with log.open("w") as output:
         try:
-            process = subprocess.Popen([str(part) for part in command], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-                                       env=native_env if env is None else env, start_new_session=True)
+            process = subprocess.Popen(
+                [str(part) for part in command],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=native_env if env is None else env,
+                start_new_session=True,
+            )
         except OSError as error:
             return 127, 0.0, str(error)
     running.add(process)
@@ -97,17 +131,45 @@ class Server:
     a user would."""
 
     def __init__(self, results: Results, tree: Path, device: str, *flags: str, name: str = "serve"):
-        self.results, self.tree, self.name, self.process, self.endpoint = results, tree, name, None, None
-        self.own_env = {**native_env, "LD_LIBRARY_PATH": f"{tree / 'lib/deps'}:{native_env.get('LD_LIBRARY_PATH', '')}".strip(":")}
+        self.results, self.tree, self.name, self.process, self.endpoint = (
+            results,
+            tree,
+            name,
+            None,
+            None,
+        )
+        self.own_env = {
+            **native_env,
+            "LD_LIBRARY_PATH": f"{tree / 'lib/deps'}:{native_env.get('LD_LIBRARY_PATH', '')}".strip(
+                ":"
+            ),
+        }
         log = results.work / f"server-{name}.log"
         self.log = log.open("w")
         binary = tree / "bin/farcall"
         if not binary.exists():
-            results.add("server", name, "farcall", "fail", note=f"{binary} is missing: carry a built tree")
+            results.add(
+                "server", name, "farcall", "fail", note=f"{binary} is missing: carry a built tree"
+            )
             return
         try:
-            self.process = subprocess.Popen([binary, "serve", "--listen", "tcp://127.0.0.1:0", "--device", device, "--worker-calls", "report", *flags], env=self.own_env,
-                                            stdout=self.log, stderr=subprocess.STDOUT, start_new_session=True)
+            self.process = subprocess.Popen(
+                [
+                    binary,
+                    "serve",
+                    "--listen",
+                    "tcp://127.0.0.1:0",
+                    "--device",
+                    device,
+                    "--worker-calls",
+                    "report",
+                    *flags,
+                ],
+                env=self.own_env,
+                stdout=self.log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
         except OSError as error:
             results.add("server", name, "farcall", "fail", note=str(error))
             return
@@ -122,24 +184,48 @@ class Server:
         if self.endpoint:
             results.add("server", name, "farcall", "pass", note=found.group(0))
         else:
-            results.add("server", name, "farcall", "fail", note=f"not listening: {last_line(log.read_text())}")
+            results.add(
+                "server",
+                name,
+                "farcall",
+                "fail",
+                note=f"not listening: {last_line(log.read_text())}",
+            )
 
     def env(self, name: str) -> dict:
-        before = os.environ.get("LD_LIBRARY_PATH", "")  # without --libcuda's: ours is the driver there
-        return {**os.environ, "LD_LIBRARY_PATH": f"{self.tree / 'lib/farcall'}:{before}".strip(":"), "FARCALL_ENDPOINT": self.endpoint,
-                "FARCALL_STATS": str(self.results.work / f"{name}.stats.json")}
+        before = os.environ.get(
+            "LD_LIBRARY_PATH", ""
+        )  # without --libcuda's: ours is the driver there
+        return {
+            **os.environ,
+            "LD_LIBRARY_PATH": f"{self.tree / 'lib/farcall'}:{before}".strip(":"),
+            "FARCALL_ENDPOINT": self.endpoint,
+            "FARCALL_STATS": str(self.results.work / f"{name}.stats.json"),
+        }
 
     def through(self, command: list, thin: bool = False, endpoint: str | None = None) -> list:
         """By `farcall run`; thin mode past RPATHs and absolute paths, as PyTorch's wheels have them."""
         mode = ["--thin"] if thin else []
-        return [self.tree / "bin/farcall", "run", *mode, "--endpoint", endpoint or self.endpoint, "--", *command]
+        return [
+            self.tree / "bin/farcall",
+            "run",
+            *mode,
+            "--endpoint",
+            endpoint or self.endpoint,
+            "--",
+            *command,
+        ]
 
     def figures(self, name: str) -> dict:
         try:
             stats = json.loads((self.results.work / f"{name}.stats.json").read_text())
         except (OSError, ValueError):
             return {}
-        return {key: stats[key] for key in ("round_trips", "posted", "bytes_out", "bytes_in", "wait_ns") if key in stats}
+        return {
+            key: stats[key]
+            for key in ("round_trips", "posted", "bytes_out", "bytes_in", "wait_ns")
+            if key in stats
+        }
 
     def close(self) -> None:
         if self.process and self.process.poll() is None:
@@ -147,23 +233,49 @@ class Server:
             try:
                 self.process.wait(15)
             except subprocess.TimeoutExpired:
-                self.results.add("server", f"{self.name}, drained", "farcall", "fail", note="no end 15 s after SIGTERM")
+                self.results.add(
+                    "server",
+                    f"{self.name}, drained",
+                    "farcall",
+                    "fail",
+                    note="no end 15 s after SIGTERM",
+                )
                 kill_group(self.process)
         self.log.close()
 
 
-def each_way(results: Results, server: Server | None, group: str, name: str, command: list, limit: float, thin: bool = False) -> dict[str, str]:
+def each_way(
+    results: Results,
+    server: Server | None,
+    group: str,
+    name: str,
+    command: list,
+    limit: float,
+    thin: bool = False,
+) -> dict[str, str]:
     """Natively, through the server, and if asked for with our libraries in place of NVIDIA's; the output of those that passed, by way."""
-    ways, outputs = ["native"] + (["farcall"] + ["thin"] * thin if server and server.endpoint else []), {}
+    ways, outputs = (
+        ["native"] + (["farcall"] + ["thin"] * thin if server and server.endpoint else []),
+        {},
+    )
     for where in ways:
         limit_s, through = results.left(limit), where != "native"
         stats = f"{name}-{where}"
         started = server.through(command, thin=True) if where == "thin" else command
-        code, seconds, text = run(started, results.work / f"{stats}.log", limit_s, server.env(stats) if through else None)
+        code, seconds, text = run(
+            started, results.work / f"{stats}.log", limit_s, server.env(stats) if through else None
+        )
         line = last_line(text)
         result = "skip" if code == 77 or limit_s <= 0 else "pass" if code == 0 else "fail"
-        results.add(group, name, where, result, seconds, line if code != 124 or limit_s <= 0 else f"no end after {limit_s:.0f} s: {line}",
-                    **(server.figures(stats) if through else {}))
+        results.add(
+            group,
+            name,
+            where,
+            result,
+            seconds,
+            line if code != 124 or limit_s <= 0 else f"no end after {limit_s:.0f} s: {line}",
+            **(server.figures(stats) if through else {}),
+        )
         if result == "skip":
             break
         if result == "pass":
@@ -174,7 +286,9 @@ def each_way(results: Results, server: Server | None, group: str, name: str, com
 def collect(results: Results) -> None:
     """The logs in one archive, and one picture, so that few files come back."""
     with tarfile.open(results.out / "logs.tar.gz", "w:gz") as archive:
-        for log in sorted([*results.work.glob("*.log"), *results.work.glob("*.txt"), *results.work.glob("*.json")]):
+        for log in sorted(
+            [*results.work.glob("*.log"), *results.work.glob("*.txt"), *results.work.glob("*.json")]
+        ):
             archive.add(log, log.name)
     picture = results.work / "train_mlp.png"
     if picture.exists():
@@ -191,7 +305,13 @@ class Watchdog(threading.Thread):
     def run(self) -> None:
         if self.done.wait(self.results.deadline + LAST_S - time.monotonic()):
             return
-        self.results.add("run", "cut short", "", "fail", note=f"a step did not end; its output is in logs.tar.gz, started last: {newest_log(self.results)}")
+        self.results.add(
+            "run",
+            "cut short",
+            "",
+            "fail",
+            note=f"a step did not end; its output is in logs.tar.gz, started last: {newest_log(self.results)}",
+        )
         for process in list(running):
             kill_group(process)
         collect(self.results)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Communicators of threads and of processes; ranks that leave, or are on another server."""
+
 import os
 import pathlib
 import subprocess
@@ -25,10 +26,21 @@ class Ranks(unittest.TestCase):
 
     def start(self, name, *words, vgpu="one", server=None):
         keep = dict(harness.KEPT)
-        env = {"PATH": "/usr/bin:/bin", "HOME": os.environ.get("HOME", "/tmp"), "FARCALL_VGPU": vgpu,
-               "FARCALL_ENDPOINT": (server or self.server).url, "LD_LIBRARY_PATH": str(harness.BUILD / "lib/farcall"), **keep}
-        return subprocess.Popen([PROGRAMS / name, *map(str, words)], env=env, text=True, stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE)
+        env = {
+            "PATH": "/usr/bin:/bin",
+            "HOME": os.environ.get("HOME", "/tmp"),
+            "FARCALL_VGPU": vgpu,
+            "FARCALL_ENDPOINT": (server or self.server).url,
+            "LD_LIBRARY_PATH": str(harness.BUILD / "lib/farcall"),
+            **keep,
+        }
+        return subprocess.Popen(
+            [PROGRAMS / name, *map(str, words)],
+            env=env,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
 
     def finish(self, process):
         out, err = process.communicate(timeout=harness.LIMIT_S)
@@ -48,12 +60,16 @@ class OneServer(Ranks):
 
     def test_ranks_that_are_threads_on_devices_of_their_own(self):
         """Where loading a kernel waits for the device's work, too: which may wait for another rank."""
-        with harness.Server(environment={"FARCALL_CPU_DEVICES": "2", "FARCALL_CPU_LOADING": "wait"}) as server:
+        with harness.Server(
+            environment={"FARCALL_CPU_DEVICES": "2", "FARCALL_CPU_LOADING": "wait"}
+        ) as server:
             self.all_pass([self.start("collectives", "threads", 2, 2, server=server)])
 
     def test_ranks_that_are_processes(self):
         with tempfile.TemporaryDirectory() as folder:
-            self.all_pass([self.start("collectives", "rank", i, 2, f"{folder}/id") for i in range(2)])
+            self.all_pass(
+                [self.start("collectives", "rank", i, 2, f"{folder}/id") for i in range(2)]
+            )
 
     def test_contexts_that_init_all_retains_are_released(self):
         program = """
@@ -86,7 +102,10 @@ print("PASS")
 class Relayed(Ranks):
     def test_ranks_of_two_accounts_exchange_through_their_clients(self):
         with tempfile.TemporaryDirectory() as folder:
-            ranks = [self.start("collectives", "rank", i, 2, f"{folder}/id", vgpu=f"account{i}") for i in range(2)]
+            ranks = [
+                self.start("collectives", "rank", i, 2, f"{folder}/id", vgpu=f"account{i}")
+                for i in range(2)
+            ]
             results = [self.finish(rank) for rank in ranks]
         for code, out, err in results:
             self.assertEqual((code, out), (0, "PASS\n"), err)
@@ -97,7 +116,12 @@ class Relayed(Ranks):
         self.addCleanup(other.stop)
         with tempfile.TemporaryDirectory() as folder:
             servers = (self.server, other, self.server)
-            self.all_pass([self.start("collectives", "rank", i, 3, f"{folder}/id", server=server) for i, server in enumerate(servers)])
+            self.all_pass(
+                [
+                    self.start("collectives", "rank", i, 3, f"{folder}/id", server=server)
+                    for i, server in enumerate(servers)
+                ]
+            )
 
     def test_a_rank_on_another_server_that_dies_is_told(self):
         other = harness.Server()

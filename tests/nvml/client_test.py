@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """pynvml on our libnvidia-ml.so.1: the devices of CUDA, the tenant's memory and processes, few round trips, honest refusals."""
+
 import json
 import os
 import pathlib
@@ -50,7 +51,9 @@ def code(call, *arguments):
 
 
 def environment(endpoint, **more):
-    env = {k: v for k, v in os.environ.items() if not k.startswith("FARCALL_") and k not in SANITIZER}
+    env = {
+        k: v for k, v in os.environ.items() if not k.startswith("FARCALL_") and k not in SANITIZER
+    }
     env |= KEPT
     env |= {"LD_LIBRARY_PATH": str(LIBRARIES), "FARCALL_LOG": "error"}
     if endpoint:
@@ -59,8 +62,14 @@ def environment(endpoint, **more):
 
 
 def start(endpoint, text, **more):
-    return subprocess.Popen([sys.executable, "-c", PRELUDE + text], env=environment(endpoint, **more),
-                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, "-c", PRELUDE + text],
+        env=environment(endpoint, **more),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def client(endpoint, text, **more):
@@ -86,8 +95,10 @@ class Nvml(unittest.TestCase):
     def test_every_function_of_the_header_is_there(self):
         ids = (HERE.parents[1] / "codegen/ids/nvml.ids").read_text()
         names = [line.split()[1] for line in ids.splitlines() if line and not line.startswith("#")]
-        out = self.client(f"library = ctypes.CDLL('libnvidia-ml.so.1')\nnames = {names!r}\n"
-                          "print(json.dumps([name for name in names if not hasattr(library, name)]))")
+        out = self.client(
+            f"library = ctypes.CDLL('libnvidia-ml.so.1')\nnames = {names!r}\n"
+            "print(json.dumps([name for name in names if not hasattr(library, name)]))"
+        )
         self.assertEqual(out, [])
 
     def test_devices_are_those_of_cuda(self):
@@ -123,13 +134,16 @@ print(json.dumps([rows, nvmlSystemGetCudaDriverVersion() == version.value, nvmlS
         self.assertRegex(driver, r"^\d+\.\d+")
 
     def test_cuda_visible_devices_hides_nothing(self):
-        out = self.client("""
+        out = self.client(
+            """
 nvmlInit()
 uuid, count = (ctypes.c_ubyte * 16)(), ctypes.c_int()
 cu(cuda.cuInit(0)); cu(cuda.cuDeviceGetCount(ctypes.byref(count))); cu(cuda.cuDeviceGetUuid_v2(uuid, 0))
 print(json.dumps([nvmlDeviceGetCount(), count.value, bytes(uuid).hex(),
                   nvmlDeviceGetUUID(nvmlDeviceGetHandleByIndex(1)).replace("-", "")[3:]]))
-""", CUDA_VISIBLE_DEVICES="1")
+""",
+            CUDA_VISIBLE_DEVICES="1",
+        )
         self.assertEqual(out[:2], [2, 1])
         self.assertEqual(out[2], out[3])
 
@@ -153,8 +167,11 @@ print(json.dumps(rows))
         self.assertEqual([row[1:] for row in out], [[True] * 3] * 5)
 
     def test_total_is_the_quota(self):
-        out = self.client("nvmlInit()\nmemory = nvmlDeviceGetMemoryInfo(nvmlDeviceGetHandleByIndex(0))\n"
-                          "print(json.dumps([memory.total, memory.free, memory.used]))", FARCALL_MEM="256MiB")
+        out = self.client(
+            "nvmlInit()\nmemory = nvmlDeviceGetMemoryInfo(nvmlDeviceGetHandleByIndex(0))\n"
+            "print(json.dumps([memory.total, memory.free, memory.used]))",
+            FARCALL_MEM="256MiB",
+        )
         self.assertEqual(out, [256 << 20, 256 << 20, 0])
 
     HOLDER = """
@@ -226,10 +243,35 @@ codes["count"] = [code(nvmlShutdown), code(nvmlDeviceGetCount), code(nvmlShutdow
 codes["text"] = [nvmlErrorString(3), nvmlErrorString(12345)]
 print(json.dumps(codes))
 """)
-        uninitialized, invalid, unsupported, forbidden, absent, short, version = 1, 2, 3, 4, 6, 7, 25
+        uninitialized, invalid, unsupported, forbidden, absent, short, version = (
+            1,
+            2,
+            3,
+            4,
+            6,
+            7,
+            25,
+        )
         self.assertEqual(out["before"], [uninitialized] * 2)
-        self.assertEqual(out["arguments"], [invalid, absent, invalid, invalid, invalid, invalid, short, invalid, short, version,
-                                            invalid, invalid, version, invalid])
+        self.assertEqual(
+            out["arguments"],
+            [
+                invalid,
+                absent,
+                invalid,
+                invalid,
+                invalid,
+                invalid,
+                short,
+                invalid,
+                short,
+                version,
+                invalid,
+                invalid,
+                version,
+                invalid,
+            ],
+        )
         self.assertEqual(out["device"], [unsupported] * 5)
         self.assertEqual(out["tenant"], [forbidden] * 2 + [unsupported] * 2)
         self.assertEqual(out["count"], [0, 0, 0, uninitialized, uninitialized])
@@ -269,7 +311,9 @@ for _ in range({times}):
     nvmlDeviceGetMaxClockInfo(handle, 0); code(nvmlDeviceGetMaxPcieLinkGeneration, handle); code(nvmlDeviceGetNumFans, handle)
 print(json.dumps(0))
 """
-        self.assertEqual(self.round_trips(text.format(times=1)), self.round_trips(text.format(times=50)))
+        self.assertEqual(
+            self.round_trips(text.format(times=1)), self.round_trips(text.format(times=50))
+        )
 
     def test_cuda_in_a_child_of_a_process_that_asked_nvml_only(self):
         out = self.client("""
@@ -299,11 +343,18 @@ print(json.dumps([json.loads(os.read(reader, 1000)), nvmlDeviceGetCount()]))
         self.assertEqual(out, [[1, 3], 2])
 
     def test_without_a_server_the_driver_is_not_loaded(self):
-        self.assertEqual(client(None, "print(json.dumps(code(nvmlInit)))", FARCALL_LOG="off", HOME="/nonexistent"), 9)
+        self.assertEqual(
+            client(
+                None, "print(json.dumps(code(nvmlInit)))", FARCALL_LOG="off", HOME="/nonexistent"
+            ),
+            9,
+        )
 
     def test_a_server_that_goes_takes_the_devices_with_it(self):
         with Server() as server:
-            process = start(server.url, """
+            process = start(
+                server.url,
+                """
 nvmlInit()
 handle = nvmlDeviceGetHandleByIndex(0)
 print(code(nvmlDeviceGetPowerUsage, handle), flush=True)
@@ -311,14 +362,18 @@ sys.stdin.readline()
 end = time.monotonic() + 60
 while code(nvmlDeviceGetMemoryInfo, handle) == 0 and time.monotonic() < end: time.sleep(0.05)
 print(json.dumps([code(nvmlDeviceGetMemoryInfo, handle), code(nvmlDeviceGetCount)]))
-""", FARCALL_LOG="off")
+""",
+                FARCALL_LOG="off",
+            )
             self.assertEqual(process.stdout.readline(), "3\n")
             server.stop()
             out, _ = process.communicate("\n", timeout=120)
         self.assertEqual(json.loads(out), [15, 15])
 
     def test_the_device_itself_answers_without_remoting(self):
-        out = client(None, """
+        out = client(
+            None,
+            """
 nvmlInit()
 context()
 handle = nvmlDeviceGetHandleByIndex(0)
@@ -327,7 +382,9 @@ held = allocate(64 * MIB)
 memory = nvmlDeviceGetMemoryInfo(handle)
 print(json.dumps([nvmlDeviceGetName(handle), memory.used - before, (memory.free, memory.total) == cuda_memory(),
                   code(nvmlDeviceGetTemperature, handle, 0)]))
-""", LD_LIBRARY_PATH=str(LIBRARIES / "device"))
+""",
+            LD_LIBRARY_PATH=str(LIBRARIES / "device"),
+        )
         self.assertEqual(out, ["Farcall CPU Device", 64 << 20, True, 3])
 
 

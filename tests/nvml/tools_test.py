@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """gpustat and nvitop, unmodified, beside a program that holds memory, all under one `farcall run`."""
+
 import json
 import os
 import pathlib
@@ -11,7 +12,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "session"))
 from harness import FARCALL, SANITIZER  # noqa: E402
 
-FOUND = subprocess.run([HERE.parent / "frameworks/venv", "--path", "monitors"], capture_output=True, text=True)
+FOUND = subprocess.run(
+    [HERE.parent / "frameworks/venv", "--path", "monitors"], capture_output=True, text=True
+)
 if FOUND.returncode:
     print(f"skipped: {FOUND.stderr.strip()}")
     sys.exit(77)
@@ -39,8 +42,24 @@ print(json.dumps({"pid": holder.pid, "code": tool.returncode, "out": tool.stdout
 def watch(*tool):
     env = {k: v for k, v in os.environ.items() if not k.startswith("FARCALL_") or k in SANITIZER}
     env |= {"FARCALL_CPU_MEM": "2GiB", "LANG": "C.UTF-8", "COLUMNS": "160"}
-    done = subprocess.run([FARCALL, "run", "--device", "cpu", "--", TOOLS / "python", "-c", PROGRAM, TOOLS / tool[0], *tool[1:]],
-                          env=env, capture_output=True, text=True, timeout=180)
+    done = subprocess.run(
+        [
+            FARCALL,
+            "run",
+            "--device",
+            "cpu",
+            "--",
+            TOOLS / "python",
+            "-c",
+            PROGRAM,
+            TOOLS / tool[0],
+            *tool[1:],
+        ],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
     assert done.returncode == 0, (done.stdout, done.stderr)
     result = json.loads(done.stdout.splitlines()[-1])
     assert result["code"] == 0, result
@@ -50,11 +69,13 @@ def watch(*tool):
 class Tools(unittest.TestCase):
     def test_gpustat_shows_the_device_and_who_holds_memory(self):
         result = watch("gpustat", "--json")
-        device, = json.loads(result["out"])["gpus"]
+        (device,) = json.loads(result["out"])["gpus"]
         self.assertEqual((device["name"], device["memory.total"]), ("Farcall CPU Device", 2048))
         self.assertGreaterEqual(device["memory.used"], 64)
-        self.assertEqual([device["temperature.gpu"], device["power.draw"], device["fan.speed"]], [None] * 3)
-        process, = device["processes"]
+        self.assertEqual(
+            [device["temperature.gpu"], device["power.draw"], device["fan.speed"]], [None] * 3
+        )
+        (process,) = device["processes"]
         self.assertEqual(process["pid"], result["pid"])
         self.assertEqual(process["gpu_memory_usage"], device["memory.used"])
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Debian packages: lintian, their units, and in a clean root: installed, booted, used, upgraded, purged."""
+
 import os
 import pathlib
 import re
@@ -21,19 +22,34 @@ EXPOSURE = {"farcall-server.service": 6.0, "farcall-pool.service": 2.0}
 
 def packages(folder, names=NAMES):
     found = [path for path in sorted(folder.glob("*.deb")) if path.name.split("_")[0] in names]
-    assert len(found) == len(names), f"{folder} holds {[path.name for path in found]}, not one package of each of {names}"
+    assert len(found) == len(
+        names
+    ), f"{folder} holds {[path.name for path in found]}, not one package of each of {names}"
     return found
 
 
 def files_of(package):
     listed = must("dpkg-deb", "--contents", package)
-    return {line.split(None, 5)[5].split(" -> ")[0].removeprefix(".") for line in listed.splitlines()}
+    return {
+        line.split(None, 5)[5].split(" -> ")[0].removeprefix(".") for line in listed.splitlines()
+    }
 
 
 class Contents(unittest.TestCase):
     def test_lintian_finds_no_error(self):
-        done = subprocess.run(["lintian", "--fail-on", "error", "--tag-display-limit", "0", *map(str, sorted(PACKAGES.glob("*.deb")))],
-                              capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [
+                "lintian",
+                "--fail-on",
+                "error",
+                "--tag-display-limit",
+                "0",
+                *map(str, sorted(PACKAGES.glob("*.deb"))),
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertNotIn("E: ", done.stdout)
 
@@ -47,7 +63,9 @@ class Contents(unittest.TestCase):
     def test_no_package_puts_a_library_where_the_linker_looks(self):
         for package in packages(PACKAGES):
             found = [file for file in files_of(package) if re.search(r"\.so(\.|$)", file)]
-            self.assertFalse([file for file in found if not file.startswith("/usr/lib/farcall/")], package)
+            self.assertFalse(
+                [file for file in found if not file.startswith("/usr/lib/farcall/")], package
+            )
 
     def test_units_are_what_systemd_takes(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -57,12 +75,20 @@ class Contents(unittest.TestCase):
             for unit, limit in EXPOSURE.items():
                 file = root / "lib/systemd/system" / unit
                 # Its program and its users are not on this machine.
-                text = file.read_text().replace("/usr/bin/farcall", str(root / "usr/bin/farcall")).replace("User=farcall-pool", "User=daemon")
+                text = (
+                    file.read_text()
+                    .replace("/usr/bin/farcall", str(root / "usr/bin/farcall"))
+                    .replace("User=farcall-pool", "User=daemon")
+                )
                 copy = root / unit
                 copy.write_text(text)
-                self.assertEqual(must("systemd-analyze", "verify", "--man=no", copy).strip(), "", unit)
+                self.assertEqual(
+                    must("systemd-analyze", "verify", "--man=no", copy).strip(), "", unit
+                )
                 shown = must("systemd-analyze", "security", "--offline=true", "--no-pager", copy)
-                exposure = float(re.search(r"Overall exposure level for \S+: ([0-9.]+)", shown).group(1))
+                exposure = float(
+                    re.search(r"Overall exposure level for \S+: ([0-9.]+)", shown).group(1)
+                )
                 print(f"{unit}: exposure {exposure}", flush=True)
                 self.assertLessEqual(exposure, limit, shown)
 
@@ -99,16 +125,29 @@ class CleanRoot(unittest.TestCase):
         self.assertEqual(versions, [packages(PACKAGES)[0].name.split("_")[1]] * len(NAMES))
         self.assertEqual(settings.read_text(), changed)
         root.run("apt-get", "purge", "-y", *NAMES)
-        left = [folder for folder in ("etc/farcall", "etc/default/farcall-pool", "usr/lib/farcall", "usr/libexec/farcall",
-                                      "usr/share/farcall", "var/lib/farcall", "var/lib/farcall-pool", "var/log/farcall")
-                if (root.folder / folder).exists()]
+        left = [
+            folder
+            for folder in (
+                "etc/farcall",
+                "etc/default/farcall-pool",
+                "usr/lib/farcall",
+                "usr/libexec/farcall",
+                "usr/share/farcall",
+                "var/lib/farcall",
+                "var/lib/farcall-pool",
+                "var/log/farcall",
+            )
+            if (root.folder / folder).exists()
+        ]
         self.assertEqual(left, [])
 
     def test_the_client_alone_says_what_it_lacks(self):
         root = self.root()
         root.install(packages(PACKAGES, ("farcall-client",)))
         self.assertRegex(root.run("farcall", "--version"), r"^farcall [0-9.]+ ")
-        with self.assertRaisesRegex(AssertionError, "127.0.0.1:9.*refused"):  # not: its program is missing
+        with self.assertRaisesRegex(
+            AssertionError, "127.0.0.1:9.*refused"
+        ):  # not: its program is missing
             root.run("farcall", "devices", "--endpoint", "pool://127.0.0.1:9")
         with self.assertRaisesRegex(AssertionError, "package farcall-pool"):
             root.run("farcall", "pool", "list")

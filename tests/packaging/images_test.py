@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The images, built by buildah on a base made by debootstrap: a server in one serves a program."""
+
 import json
 import os
 import pathlib
@@ -39,8 +40,24 @@ class Images(unittest.TestCase):
             buildah("commit", "-q", container, BASE)
             buildah("rm", container)
         for name in IMAGES:
-            buildah("build", "--isolation", "chroot", "--format", "docker", "--pull-never", "-q", "-t", f"farcall-{name}",
-                    "--build-arg", f"BASE={BASE}", "--network", "host", "-f", SOURCE / f"deploy/images/{name}.Dockerfile", PACKAGES)
+            buildah(
+                "build",
+                "--isolation",
+                "chroot",
+                "--format",
+                "docker",
+                "--pull-never",
+                "-q",
+                "-t",
+                f"farcall-{name}",
+                "--build-arg",
+                f"BASE={BASE}",
+                "--network",
+                "host",
+                "-f",
+                SOURCE / f"deploy/images/{name}.Dockerfile",
+                PACKAGES,
+            )
 
     def container(self, image):
         name = buildah("from", "--pull-never", image).strip()
@@ -48,13 +65,30 @@ class Images(unittest.TestCase):
         return name
 
     def inside(self, container, *command, user="7717", mounts=(), **environment):
-        variables = [word for key, value in environment.items() for word in ("--env", f"{key}={value}")]
+        variables = [
+            word for key, value in environment.items() for word in ("--env", f"{key}={value}")
+        ]
         volumes = [word for mount in mounts for word in ("--volume", mount)]
-        return buildah("run", "--isolation", "chroot", "--network", "host", "--user", user, *variables, *volumes, container, "--", *command)
+        return buildah(
+            "run",
+            "--isolation",
+            "chroot",
+            "--network",
+            "host",
+            "--user",
+            user,
+            *variables,
+            *volumes,
+            container,
+            "--",
+            *command,
+        )
 
     def test_none_runs_as_root(self):
         for name in IMAGES:
-            config = json.loads(buildah("inspect", "--type", "image", f"farcall-{name}"))["Docker"]["config"]
+            config = json.loads(buildah("inspect", "--type", "image", f"farcall-{name}"))["Docker"][
+                "config"
+            ]
             self.assertEqual(config["User"], "7717", name)
             if name != "client":
                 self.assertTrue(config["Healthcheck"]["Test"], name)
@@ -70,11 +104,27 @@ class Images(unittest.TestCase):
 
     def start(self, container, etc, *command):
         """A service that reads `etc` as /etc/farcall.   Returns its log and how to ask whether it ended"""
-        words = ["buildah", *STORE, "run", "--isolation", "chroot", "--network", "host", "--user", "7717",
-                 "--volume", f"{etc}:/etc/farcall:ro", container, "--", *command]
+        words = [
+            "buildah",
+            *STORE,
+            "run",
+            "--isolation",
+            "chroot",
+            "--network",
+            "host",
+            "--user",
+            "7717",
+            "--volume",
+            f"{etc}:/etc/farcall:ro",
+            container,
+            "--",
+            *command,
+        ]
         log = tempfile.NamedTemporaryFile("w+", dir=CACHE)
         self.addCleanup(log.close)
-        service = subprocess.Popen([str(word) for word in words], stdout=log, stderr=subprocess.STDOUT)
+        service = subprocess.Popen(
+            [str(word) for word in words], stdout=log, stderr=subprocess.STDOUT
+        )
         self.addCleanup(lambda: (service.terminate(), service.wait(timeout=60)))
         return pathlib.Path(log.name), service.poll
 
@@ -98,11 +148,30 @@ class Images(unittest.TestCase):
         mounts.append(f"{COMPOSE / 'setup'}:/setup:ro")
         for _ in range(2):  # the second time changes nothing
             self.inside(server, "bash", "/setup", "server", "localhost", user="0", mounts=mounts)
-        serving = self.start(server, folder / "server", "farcall", "serve", "--config", "/etc/farcall/server.toml",
-                             "--device", "cpu", "--listen", "tls://127.0.0.1:17717")
-        settings = {"FARCALL_ENDPOINT": "tls://localhost:17717", "FARCALL_CA": "/client/ca.pem", "FARCALL_TOKEN_FILE": "/client/token"}
+        serving = self.start(
+            server,
+            folder / "server",
+            "farcall",
+            "serve",
+            "--config",
+            "/etc/farcall/server.toml",
+            "--device",
+            "cpu",
+            "--listen",
+            "tls://127.0.0.1:17717",
+        )
+        settings = {
+            "FARCALL_ENDPOINT": "tls://localhost:17717",
+            "FARCALL_CA": "/client/ca.pem",
+            "FARCALL_TOKEN_FILE": "/client/token",
+        }
         mounts = [f"{folder / 'client'}:/client:ro", f"{PROGRAM}:/opt/vector_add:ro"]
-        out = self.soon(lambda: self.inside(client, "farcall", "run", "--", "/opt/vector_add", mounts=mounts, **settings), serving)
+        out = self.soon(
+            lambda: self.inside(
+                client, "farcall", "run", "--", "/opt/vector_add", mounts=mounts, **settings
+            ),
+            serving,
+        )
         self.assertIn("PASS", out)
         self.inside(server, "farcall", "ps", "--json")  # the health check
         self.assertNotIn("no Landlock", serving[0].read_text())  # the sandbox holds without root
@@ -115,27 +184,75 @@ class Images(unittest.TestCase):
         mounts.append(f"{COMPOSE / 'pool-setup'}:/setup:ro")
         made = []
         for _ in range(2):
-            self.inside(hosts["host-a"], "bash", "/setup", "localhost", *hosts, user="0", mounts=mounts)
-            made.append({path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()})
+            self.inside(
+                hosts["host-a"], "bash", "/setup", "localhost", *hosts, user="0", mounts=mounts
+            )
+            made.append(
+                {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+            )
         self.assertEqual(made[0], made[1])
         given = yaml.safe_load((COMPOSE / "pool.yaml").read_text())["services"]
-        flags = [flag.replace("pool.pem", "localhost.pem").replace("pool.key", "localhost.key") for flag in given["pool"]["command"]]
-        services = [self.start(pool, folder / "pool", "farcall", "pool", "serve", "--store", "/var/lib/farcall-pool/pool.db",
-                               "--listen", "127.0.0.1:17718", "--rest", "127.0.0.1:17719", "--grpc", "127.0.0.1:17720", *flags)]
+        flags = [
+            flag.replace("pool.pem", "localhost.pem").replace("pool.key", "localhost.key")
+            for flag in given["pool"]["command"]
+        ]
+        services = [
+            self.start(
+                pool,
+                folder / "pool",
+                "farcall",
+                "pool",
+                "serve",
+                "--store",
+                "/var/lib/farcall-pool/pool.db",
+                "--listen",
+                "127.0.0.1:17718",
+                "--rest",
+                "127.0.0.1:17719",
+                "--grpc",
+                "127.0.0.1:17720",
+                *flags,
+            )
+        ]
         for port, (name, container) in enumerate(hosts.items(), 17721):
-            services.append(self.start(container, folder / "hosts" / name, "farcall", "serve", "--config", "/etc/farcall/server.toml",
-                                       "--listen", f"tls://127.0.0.1:{port + 10}", "--advertise", f"tls://localhost:{port + 10}",
-                                       "--pool", "https://localhost:17719"))
-        mounts = [f"{folder / 'client'}:/client:ro", f"{folder / 'pool'}:/pool:ro", f"{PROGRAM}:/opt/vector_add:ro"]
+            services.append(
+                self.start(
+                    container,
+                    folder / "hosts" / name,
+                    "farcall",
+                    "serve",
+                    "--config",
+                    "/etc/farcall/server.toml",
+                    "--listen",
+                    f"tls://127.0.0.1:{port + 10}",
+                    "--advertise",
+                    f"tls://localhost:{port + 10}",
+                    "--pool",
+                    "https://localhost:17719",
+                )
+            )
+        mounts = [
+            f"{folder / 'client'}:/client:ro",
+            f"{folder / 'pool'}:/pool:ro",
+            f"{PROGRAM}:/opt/vector_add:ro",
+        ]
 
         def asked(service, *command):
-            settings = given[service]["environment"] | {"FARCALL_ENDPOINT": "pools://localhost:17718"}
-            return self.inside(client, *(command or ("farcall", *given[service]["command"])), mounts=mounts, **settings)
+            settings = given[service]["environment"] | {
+                "FARCALL_ENDPOINT": "pools://localhost:17718"
+            }
+            return self.inside(
+                client,
+                *(command or ("farcall", *given[service]["command"])),
+                mounts=mounts,
+                **settings,
+            )
 
         def both():
             shown = asked("operator")
             self.assertEqual([name for name in hosts if name in shown], list(hosts), shown)
             return shown
+
         print(self.soon(both, *services), flush=True)
         print(asked("client"), flush=True)
         self.assertIn("PASS", asked("client", "farcall", "run", "--", "/opt/vector_add"))
@@ -143,18 +260,36 @@ class Images(unittest.TestCase):
     def test_the_compose_files_fit_the_schema(self):
         files = sorted(COMPOSE.glob("*.yaml"))
         self.assertTrue(files)
-        must(sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", *files)
+        must(
+            sys.executable,
+            "-m",
+            "check_jsonschema",
+            "--builtin-schema",
+            "vendor.compose-spec",
+            *files,
+        )
 
     def test_the_bill_of_materials_is_valid_and_names_our_packages(self):
         from cyclonedx.schema import SchemaVersion
         from cyclonedx.validation.json import JsonStrictValidator
+
         container = self.container("farcall-server")
         root = buildah("mount", container).strip()
         self.addCleanup(buildah, "umount", container)
         bill = must(SOURCE / "deploy/images/sbom.py", root, "farcall-server")
         self.assertIsNone(JsonStrictValidator(SchemaVersion.V1_5).validate_str(bill))
         names = {component["name"] for component in json.loads(bill)["components"]}
-        self.assertLessEqual({"farcall-client", "farcall-server", "farcall-pool", "farcall-cpu-device", "libc6", "libssl3"}, names)
+        self.assertLessEqual(
+            {
+                "farcall-client",
+                "farcall-server",
+                "farcall-pool",
+                "farcall-cpu-device",
+                "libc6",
+                "libssl3",
+            },
+            names,
+        )
         self.assertEqual(bill, must(SOURCE / "deploy/images/sbom.py", root, "farcall-server"))
 
 

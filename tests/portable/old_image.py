@@ -8,6 +8,7 @@
 The server is outside, on the CPU device, over TCP; the programs run in a chroot as nobody, with three variables set.
 Exit code 77: could not be tried here, and the line printed says why.
 """
+
 import argparse
 import os
 import pathlib
@@ -18,7 +19,15 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 INSIDE = "opt/farcall-test"
-CASES = ["ordered-threads", "many-threads", "host-functions", "fork-after-init", "fork-before-init", "exit-busy", "overwritten-source"]
+CASES = [
+    "ordered-threads",
+    "many-threads",
+    "host-functions",
+    "fork-after-init",
+    "fork-before-init",
+    "exit-busy",
+    "overwritten-source",
+]
 LIMIT_S = 120
 
 
@@ -33,7 +42,10 @@ def make(image):
         skip("no debootstrap here: apt-get install debootstrap")
     print(f"making {image} with debootstrap", flush=True)
     image.mkdir(parents=True, exist_ok=True)
-    if subprocess.run([tool, "--variant=minbase", "bullseye", str(image)], check=False).returncode != 0:
+    if (
+        subprocess.run([tool, "--variant=minbase", "bullseye", str(image)], check=False).returncode
+        != 0
+    ):
         skip("debootstrap could not make a bullseye image (network?)")
 
 
@@ -41,8 +53,18 @@ def fill(image, tree, cudart):
     """Copies what a user's image would hold: lib/farcall without the server's device, the programs, NVIDIA's libcudart."""
     inside = image / INSIDE
     shutil.rmtree(inside, ignore_errors=True)
-    shutil.copytree(tree / "lib/farcall", inside / "lib/farcall", symlinks=True, ignore=shutil.ignore_patterns("device"))
-    for name in ["portable_stand_ins", "portable_vector_add_static", "portable_vector_add_shared", "portable_client_checks"]:
+    shutil.copytree(
+        tree / "lib/farcall",
+        inside / "lib/farcall",
+        symlinks=True,
+        ignore=shutil.ignore_patterns("device"),
+    )
+    for name in [
+        "portable_stand_ins",
+        "portable_vector_add_static",
+        "portable_vector_add_shared",
+        "portable_client_checks",
+    ]:
         shutil.copy(tree / "tests/portable" / name, inside)
     (inside / "bin").mkdir()
     shutil.copy(tree / "bin/farcall", inside / "bin")
@@ -52,9 +74,20 @@ def fill(image, tree, cudart):
 
 class Server:
     def __init__(self, tree):
-        self.process = subprocess.Popen([tree / "bin/farcall", "serve", "--listen", "tcp://127.0.0.1:0", "--device", "cpu",
-                                         "--log-level", "warn"],
-                                        stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            [
+                tree / "bin/farcall",
+                "serve",
+                "--listen",
+                "tcp://127.0.0.1:0",
+                "--device",
+                "cpu",
+                "--log-level",
+                "warn",
+            ],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         line = self.process.stdout.readline()
         found = re.search(r" on (tcp://[^\s,]+)", line)
         assert found, f"no ready line but {line!r}"
@@ -70,13 +103,35 @@ class Server:
 
 def run_inside(image, endpoint, *command):
     # A mount namespace of its own, for /proc, as a container has it.
-    words = ["unshare", "--mount", "sh", "-c", 'mount -t proc proc "$1/proc" && exec chroot --userspec=65534:65534 "$@"', "sh",
-             str(image), f"/{INSIDE}/{command[0]}", *command[1:]]
-    environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LD_LIBRARY_PATH": f"/{INSIDE}/lib/farcall:/{INSIDE}/cudart",
-                   "FARCALL_ENDPOINT": endpoint, "FARCALL_CACHE_DIR": "/tmp/farcall-cache"}
-    done = subprocess.run(["/usr/bin/env", "-i", *[f"{key}={value}" for key, value in environment.items()], *words],
-                          capture_output=True, text=True, timeout=LIMIT_S, check=False)
-    print(f"{' '.join(command)}: exit code {done.returncode}\n  " + (done.stdout + done.stderr).strip().replace("\n", "\n  "), flush=True)
+    words = [
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        'mount -t proc proc "$1/proc" && exec chroot --userspec=65534:65534 "$@"',
+        "sh",
+        str(image),
+        f"/{INSIDE}/{command[0]}",
+        *command[1:],
+    ]
+    environment = {
+        "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+        "LD_LIBRARY_PATH": f"/{INSIDE}/lib/farcall:/{INSIDE}/cudart",
+        "FARCALL_ENDPOINT": endpoint,
+        "FARCALL_CACHE_DIR": "/tmp/farcall-cache",
+    }
+    done = subprocess.run(
+        ["/usr/bin/env", "-i", *[f"{key}={value}" for key, value in environment.items()], *words],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    print(
+        f"{' '.join(command)}: exit code {done.returncode}\n  "
+        + (done.stdout + done.stderr).strip().replace("\n", "\n  "),
+        flush=True,
+    )
     return done
 
 
@@ -84,27 +139,42 @@ def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--tree", type=pathlib.Path, default=ROOT / "build/release")
     options.add_argument("--image", type=pathlib.Path, default=ROOT / "build/old-image")
-    options.add_argument("--cudart", help="NVIDIA's libcudart.so.13", default=str(ROOT / "build/release/examples/lib/libcudart.so.13"))
+    options.add_argument(
+        "--cudart",
+        help="NVIDIA's libcudart.so.13",
+        default=str(ROOT / "build/release/examples/lib/libcudart.so.13"),
+    )
     options.add_argument("--make", action="store_true", help="make the image if it is missing")
     given = options.parse_args()
     if os.geteuid() != 0:
         skip("chroot needs root")
     if not (given.image / "bin/sh").exists():
         if not given.make:
-            skip(f"no old image in {given.image}: sudo tests/portable/old_image.py --make (needs debootstrap and the network)")
+            skip(
+                f"no old image in {given.image}: sudo tests/portable/old_image.py --make (needs debootstrap and the network)"
+            )
         make(given.image)
     given.image = given.image.resolve()
-    loader = subprocess.run(["unshare", "--mount", "chroot", str(given.image), "/sbin/ldconfig", "--version"],
-                            capture_output=True, text=True, check=False)
+    loader = subprocess.run(
+        ["unshare", "--mount", "chroot", str(given.image), "/sbin/ldconfig", "--version"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if loader.returncode != 0:
         skip(f"unshare and chroot into {given.image} do not work here: {loader.stderr.strip()}")
     print("image:", loader.stdout.splitlines()[0])
     fill(given.image, given.tree, given.cudart)
     failed = []
     with Server(given.tree) as server:
-        runs = [("portable_stand_ins",), ("portable_vector_add_static",), ("portable_vector_add_shared",),
-                ("bin/farcall", "env"), ("bin/farcall", "doctor"),
-                ("bin/farcall", "run", "--", f"/{INSIDE}/portable_vector_add_static")]
+        runs = [
+            ("portable_stand_ins",),
+            ("portable_vector_add_static",),
+            ("portable_vector_add_shared",),
+            ("bin/farcall", "env"),
+            ("bin/farcall", "doctor"),
+            ("bin/farcall", "run", "--", f"/{INSIDE}/portable_vector_add_static"),
+        ]
         runs += [("portable_client_checks", case) for case in CASES]
         for command in runs:
             if run_inside(given.image, server.url, *command).returncode != 0:

@@ -14,6 +14,7 @@ within --limit seconds of processor time on the device alone), `fails alone` (it
 says that it failed), `not built` (needs something else than CUDA's toolkit, or several source files). Exit 1 where one differs.
 --table appends a line of tab-separated values for each program, and skips those that have one.
 """
+
 import argparse
 import difflib
 import os
@@ -30,7 +31,9 @@ ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE))
 import sources  # noqa: E402
 
-FAILED = re.compile(r"\b(fail(ed|ure)?|mismatch|incorrect|error:|not match|do not|don't match|wrong)\b", re.I)
+FAILED = re.compile(
+    r"\b(fail(ed|ure)?|mismatch|incorrect|error:|not match|do not|don't match|wrong)\b", re.I
+)
 PASSED = re.compile(r"\b(pass(ed)?|success(ful(ly)?)?|correct|match(es)?|ok|PASS)\b", re.I)
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|0x[0-9a-fA-F]+")
 
@@ -41,19 +44,39 @@ class Modes:
     def __init__(self, build, toolkit, extra):
         library = build / "lib/farcall"
         self.log = tempfile.NamedTemporaryFile("w+", suffix=".log")
-        self.server = subprocess.Popen([build / "bin/farcall", "serve", "--listen", "tcp://127.0.0.1:0", "--device", "cpu"],
-                                       stdout=subprocess.PIPE, stderr=self.log, text=True)
+        self.server = subprocess.Popen(
+            [build / "bin/farcall", "serve", "--listen", "tcp://127.0.0.1:0", "--device", "cpu"],
+            stdout=subprocess.PIPE,
+            stderr=self.log,
+            text=True,
+        )
         url = re.search(r"tcp://\S+", self.server.stdout.readline()).group(0)
         nvidia = ":".join([f"{toolkit}/lib64", f"{toolkit}/nvvm/lib64", *extra])
-        self.paths = {"alone": f"{library}/device:{nvidia}", "driver": f"{library}:{nvidia}", "thin": f"{library}/thin:{library}:{nvidia}"}
-        self.common = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/tmp"), "OMP_NUM_THREADS": "2", "FARCALL_ENDPOINT": url}
+        self.paths = {
+            "alone": f"{library}/device:{nvidia}",
+            "driver": f"{library}:{nvidia}",
+            "thin": f"{library}/thin:{library}:{nvidia}",
+        }
+        self.common = {
+            "PATH": os.environ["PATH"],
+            "HOME": os.environ.get("HOME", "/tmp"),
+            "OMP_NUM_THREADS": "2",
+            "FARCALL_ENDPOINT": url,
+        }
 
     def run(self, mode, binary, folder, limit_s):
         """(exit code or "limit", lines). The limit is of the program's own processor time, so that a busy machine changes
         nothing; by the clock it is ten times as long."""
-        process = subprocess.Popen([binary], cwd=folder, env=self.common | {"LD_LIBRARY_PATH": self.paths[mode]}, stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
-                                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s + 5)))
+        process = subprocess.Popen(
+            [binary],
+            cwd=folder,
+            env=self.common | {"LD_LIBRARY_PATH": self.paths[mode]},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s + 5)),
+        )
         try:
             output, _ = process.communicate(timeout=10 * limit_s)
             code = "limit" if process.returncode == -signal.SIGXCPU else process.returncode
@@ -61,7 +84,7 @@ class Modes:
             os.killpg(process.pid, 9)
             output, _ = process.communicate()
             code = "limit"
-        return code, output.decode(errors="replace")[:4 << 20].splitlines()
+        return code, output.decode(errors="replace")[: 4 << 20].splitlines()
 
     def stop(self):
         self.server.terminate()
@@ -73,7 +96,7 @@ def stable(first, second):
     matcher = difflib.SequenceMatcher(None, first, second, autojunk=False)
     kept = set()
     for start, _, size in matcher.get_matching_blocks():
-        kept.update(first[start:start + size])
+        kept.update(first[start : start + size])
     return kept
 
 
@@ -88,7 +111,9 @@ def difference(alone, again, other):
     for line in alone:
         if line in steady and line not in said:
             return f"lacks: {line.strip()[:100]}"
-    return next((f"says: {line.strip()[:100]}" for line in other if shape(line) not in shapes), None)
+    return next(
+        (f"says: {line.strip()[:100]}" for line in other if shape(line) not in shapes), None
+    )
 
 
 def own_check(lines):
@@ -107,49 +132,85 @@ def measure(program, known, modes, args):
         alone, lines = modes.run("alone", binary, program.file.parent, args.limit)
         if alone == "limit":
             return "slow", "", f"not done within {args.limit} s"
-        others = [modes.run(mode, binary, program.file.parent, args.limit) for mode in ("driver", "thin")]
+        others = [
+            modes.run(mode, binary, program.file.parent, args.limit) for mode in ("driver", "thin")
+        ]
         again = lines
         if any(said != lines for _, said in others):
             _, again = modes.run("alone", binary, program.file.parent, args.limit)
     notes = []
     for mode, (code, said) in zip(("driver", "thin"), others):
         if code != alone:
-            notes.append(f"{mode}: exit {code} instead of {alone}, {said[-1][:80] if said else 'no output'}")
+            notes.append(
+                f"{mode}: exit {code} instead of {alone}, {said[-1][:80] if said else 'no output'}"
+            )
         elif why := difference(lines, again, said):
             notes.append(f"{mode} {why}")
     check = own_check(lines)
     if notes:
         return "differs", check, "; ".join(notes)
     if alone != 0 or check == "fails":
-        last = next((line for line in lines if FAILED.search(line)), lines[-1] if lines else "no output")
+        last = next(
+            (line for line in lines if FAILED.search(line)), lines[-1] if lines else "no output"
+        )
         return "fails alone", check, f"exit {alone}: {last.strip()[:100]}"
     return "same", check, ""
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--folder", type=pathlib.Path, required=True)
-    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/programs", help="scratch folder")
+    parser.add_argument(
+        "--out", type=pathlib.Path, default=ROOT / "build/programs", help="scratch folder"
+    )
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
     parser.add_argument("--only", default="", help="regular expression for names")
     parser.add_argument("--most", type=int, default=1 << 30, help="run at most this many")
-    parser.add_argument("--limit", type=int, default=60, help="seconds of processor time of one run")
+    parser.add_argument(
+        "--limit", type=int, default=60, help="seconds of processor time of one run"
+    )
     parser.add_argument("--arch", type=int, default=90)
-    parser.add_argument("--library-folder", action="append", default=[], help="folder of a library that the toolkit lacks")
+    parser.add_argument(
+        "--library-folder",
+        action="append",
+        default=[],
+        help="folder of a library that the toolkit lacks",
+    )
     parser.add_argument("--table", type=pathlib.Path)
     args = parser.parse_args()
     root, args.build = args.folder.resolve(), args.build.resolve()
     args.out.mkdir(parents=True, exist_ok=True)
     args.out = args.out.resolve()
-    done = {line.split("\t")[0] for line in args.table.read_text().splitlines()} if args.table and args.table.exists() else set()
-    nvcc = subprocess.run(["sh", "-c", "readlink -f $(command -v nvcc)"], capture_output=True, text=True, check=True).stdout.strip()
-    modes, known, counts = Modes(args.build, pathlib.Path(nvcc).parents[1], args.library_folder), sources.headers(root), {}
+    done = (
+        {line.split("\t")[0] for line in args.table.read_text().splitlines()}
+        if args.table and args.table.exists()
+        else set()
+    )
+    nvcc = subprocess.run(
+        ["sh", "-c", "readlink -f $(command -v nvcc)"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    modes, known, counts = (
+        Modes(args.build, pathlib.Path(nvcc).parents[1], args.library_folder),
+        sources.headers(root),
+        {},
+    )
     try:
-        todo = [p for p in sources.programs(root) if re.search(args.only, p.name) and p.name not in done][:args.most]
+        todo = [
+            p for p in sources.programs(root) if re.search(args.only, p.name) and p.name not in done
+        ][: args.most]
         for number, program in enumerate(todo, 1):
             result, check, note = measure(program, known, modes, args)
             counts[result] = counts.get(result, 0) + 1
-            row = "\t".join((program.name, result, check, re.sub(r"/(tmp|work|root|home)/\S*/", "", note).replace("\t", " ")))
+            row = "\t".join(
+                (
+                    program.name,
+                    result,
+                    check,
+                    re.sub(r"/(tmp|work|root|home)/\S*/", "", note).replace("\t", " "),
+                )
+            )
             print(f"{number}/{len(todo)}\t{row}", flush=True)
             if args.table:
                 with open(args.table, "a") as table:

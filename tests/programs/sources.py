@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which files of a folder are CUDA programs of one source file, and how each is compiled. Nothing here names a program."""
+
 import pathlib
 import re
 import subprocess
@@ -11,11 +12,24 @@ SOURCES = (".cu", ".cpp", ".cc")
 # The library that each header of the toolkit belongs to; those that Farcall does not replace are named too, so that
 # a program which needs one is told apart from one that does not compile.
 LIBRARIES = {
-    "cublas": "cublas", "cublasLt": "cublasLt", "cublasXt": "cublas", "cufft": "cufft", "cufftw": "cufftw", "curand": "curand",
-    "cusparse": "cusparse", "cusolver": "cusolver", "cudnn": "cudnn", "nvrtc": "nvrtc", "nvJitLink": "nvJitLink",
-    "nvml": "nvidia-ml", "cuda.h": "cuda",
+    "cublas": "cublas",
+    "cublasLt": "cublasLt",
+    "cublasXt": "cublas",
+    "cufft": "cufft",
+    "cufftw": "cufftw",
+    "curand": "curand",
+    "cusparse": "cusparse",
+    "cusolver": "cusolver",
+    "cudnn": "cudnn",
+    "nvrtc": "nvrtc",
+    "nvJitLink": "nvJitLink",
+    "nvml": "nvidia-ml",
+    "cuda.h": "cuda",
 }
-FOREIGN = re.compile(r"^(npp|nvjpeg|cufile|mpi|nccl|nvshmem|cutensor|cudss|cusolverMp|cufftMp|nvcomp|GL/|GLUT|opencv|windows)", re.I)
+FOREIGN = re.compile(
+    r"^(npp|nvjpeg|cufile|mpi|nccl|nvshmem|cutensor|cudss|cusolverMp|cufftMp|nvcomp|GL/|GLUT|opencv|windows)",
+    re.I,
+)
 
 
 class Program:
@@ -51,11 +65,11 @@ def include_folders(program, known):
                 continue
             seen.add(name)
             parts = pathlib.PurePath(name).parts
-            choices = [h for h in known if h.parts[-len(parts):] == parts]
+            choices = [h for h in known if h.parts[-len(parts) :] == parts]
             if not choices:
                 continue
             near = max(choices, key=lambda h: len(common(h, source)))
-            folder = pathlib.Path(*near.parts[:-len(parts)])
+            folder = pathlib.Path(*near.parts[: -len(parts)])
             if folder not in found:
                 found.append(folder)
             todo.append((near, near.read_text(errors="replace")))
@@ -76,7 +90,11 @@ def libraries(program):
     for name in program.includes:
         stem = pathlib.PurePath(name).name
         for prefix, library in LIBRARIES.items():
-            if stem == prefix or re.match(prefix + r"(_|\.|\d|X|v|Dn|Sp|Rf|Mg)", stem) and library != "cuda":
+            if (
+                stem == prefix
+                or re.match(prefix + r"(_|\.|\d|X|v|Dn|Sp|Rf|Mg)", stem)
+                and library != "cuda"
+            ):
                 found.append(library)
     return list(dict.fromkeys(found))
 
@@ -88,14 +106,42 @@ def foreign(program):
 
 def compile_program(program, known, binary, arch, limit_s):
     """None, or the compiler's first error. PTX of one architecture, and a shared cudart, which thin mode replaces."""
-    command = ["nvcc", "-x", "cu", "-std=c++17", "-O2", "-w", "-cudart", "shared", f"-gencode=arch=compute_{arch},code=compute_{arch}",
-               "-o", binary, program.file, *(f"-I{folder}" for folder in include_folders(program, known)),
-               *(f"-l{name}" for name in libraries(program)), "-lcuda", "-Xcompiler", "-fopenmp"]
+    command = [
+        "nvcc",
+        "-x",
+        "cu",
+        "-std=c++17",
+        "-O2",
+        "-w",
+        "-cudart",
+        "shared",
+        f"-gencode=arch=compute_{arch},code=compute_{arch}",
+        "-o",
+        binary,
+        program.file,
+        *(f"-I{folder}" for folder in include_folders(program, known)),
+        *(f"-l{name}" for name in libraries(program)),
+        "-lcuda",
+        "-Xcompiler",
+        "-fopenmp",
+    ]
     try:
-        done = subprocess.run(command, cwd=program.file.parent, capture_output=True, text=True, errors="replace", timeout=limit_s, check=False)
+        done = subprocess.run(
+            command,
+            cwd=program.file.parent,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=limit_s,
+            check=False,
+        )
     except subprocess.TimeoutExpired:
         return f"not compiled within {limit_s} s"
     if done.returncode == 0:
         return None
-    said = [line for line in (done.stdout + done.stderr).splitlines() if re.search(r"error|undefined|No such file|cannot find", line)]
+    said = [
+        line
+        for line in (done.stdout + done.stderr).splitlines()
+        if re.search(r"error|undefined|No such file|cannot find", line)
+    ]
     return re.sub(r"/\S*/", "", (said or ["nvcc failed"])[0])[:140]

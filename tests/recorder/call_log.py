@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The lines of a recording libcuda, and the calls they stand for. lines.h says what a line holds."""
+
 import dataclasses
 import pathlib
 
@@ -16,7 +17,9 @@ class Call:
     arguments: dict[str, str]
 
     def __str__(self):
-        return f"{self.number}: {self.name} -> {self.result} " + " ".join(f"{k}={v}" for k, v in self.arguments.items())
+        return f"{self.number}: {self.name} -> {self.result} " + " ".join(
+            f"{k}={v}" for k, v in self.arguments.items()
+        )
 
     @property
     def base(self) -> str:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Walks a direct and a remote log side by side, by the rules of rules.py."""
+
 import collections
 from typing import Any
 
@@ -19,24 +20,38 @@ def rows_by_name(table: dict[str, dict[str, Any]]) -> dict[str, tuple[str, Any]]
 class Comparison:
     def __init__(self, direct: list[Call], remote: list[Call]):
         self.counts: collections.Counter[str] = collections.Counter()
-        self.matched: collections.Counter[str] = collections.Counter()  # direct names whose call arrived
+        self.matched: collections.Counter[str] = (
+            collections.Counter()
+        )  # direct names whose call arrived
         self.bindings = Bindings()
         self.direct = direct
         self.remote = self._session(remote)
         self.position = 0
-        self._client, self._waits, self._remembered = by_name(rules.CLIENT), by_name(rules.WAITS), by_name(rules.REMEMBERED)
-        self._deferred, self._discarded = rows_by_name(rules.DEFERRED), rows_by_name(rules.DISCARDED)
+        self._client, self._waits, self._remembered = (
+            by_name(rules.CLIENT),
+            by_name(rules.WAITS),
+            by_name(rules.REMEMBERED),
+        )
+        self._deferred, self._discarded = (
+            rows_by_name(rules.DEFERRED),
+            rows_by_name(rules.DISCARDED),
+        )
         self._overtaken = by_name(rules.OVERTAKEN)
         self._followed, self._lowered = rows_by_name(rules.FOLLOWED), rows_by_name(rules.LOWERED)
         self._preceded = rows_by_name(rules.PRECEDED)
-        self._late: list[tuple[Call, int]] = []  # deferred calls that have not arrived, and the remote handle each ends
+        self._late: list[
+            tuple[Call, int]
+        ] = []  # deferred calls that have not arrived, and the remote handle each ends
 
     def run(self) -> None:
         for call in self.direct:
             try:
                 self._direct(call)
             except Difference as error:
-                near = "\n".join(f"  remote {c}" for c in self.remote[max(self.position - 3, 0):self.position + 5])
+                near = "\n".join(
+                    f"  remote {c}"
+                    for c in self.remote[max(self.position - 3, 0) : self.position + 5]
+                )
                 raise Difference(f"{error}\n  direct {call}\n{near}") from error
         self._take_late()
         if self._late:
@@ -45,10 +60,27 @@ class Comparison:
             raise Difference(f"nobody asked for remote {self.remote[self.position]}")
 
     def unused(self) -> list[str]:
-        tables = (rules.CLIENT, rules.REMEMBERED, rules.WAITS, rules.DEFERRED, rules.DISCARDED, rules.FOLLOWED, rules.PRECEDED, rules.LOWERED,
-                  rules.OVERTAKEN, rules.ADDED)
+        tables = (
+            rules.CLIENT,
+            rules.REMEMBERED,
+            rules.WAITS,
+            rules.DEFERRED,
+            rules.DISCARDED,
+            rules.FOLLOWED,
+            rules.PRECEDED,
+            rules.LOWERED,
+            rules.OVERTAKEN,
+            rules.ADDED,
+        )
         known = [reason for table in tables for reason in table]
-        known += [rules.NOTHING, rules.REFUSED, rules.REPORT, rules.OWN_EVENTS, rules.OWN_STREAMS, rules.OWN_LISTS]
+        known += [
+            rules.NOTHING,
+            rules.REFUSED,
+            rules.REPORT,
+            rules.OWN_EVENTS,
+            rules.OWN_STREAMS,
+            rules.OWN_LISTS,
+        ]
         return [reason for reason in known if self.counts[reason] == 0]
 
     def _session(self, remote: list[Call]) -> list[Call]:
@@ -117,8 +149,13 @@ class Comparison:
     def _take_late(self) -> None:
         while self.position < len(self.remote):
             there = self.remote[self.position]
-            found = [item for item in self._late if item[0].base == there.name and there.result == 0
-                     and there.number_of(self._deferred[there.name][1]) == item[1]]
+            found = [
+                item
+                for item in self._late
+                if item[0].base == there.name
+                and there.result == 0
+                and there.number_of(self._deferred[there.name][1]) == item[1]
+            ]
             if not found:
                 return
             self._late.remove(found[0])
@@ -128,15 +165,26 @@ class Comparison:
 
     @staticmethod
     def _asks_for_nothing(call: Call) -> bool:
-        sizes = {"cuMemcpy": ("ByteCount", "pCopy.WidthInBytes", "pCopy.Height", "pCopy.Depth"),
-                 "cuModuleEnumerate": ("numFunctions",), "cuLibraryEnumerate": ("numKernels",)}
-        return any(call.arguments.get(size) == "n:0" for prefix, names in sizes.items() if call.base.startswith(prefix)
-                   for size in names)
+        sizes = {
+            "cuMemcpy": ("ByteCount", "pCopy.WidthInBytes", "pCopy.Height", "pCopy.Depth"),
+            "cuModuleEnumerate": ("numFunctions",),
+            "cuLibraryEnumerate": ("numKernels",),
+        }
+        return any(
+            call.arguments.get(size) == "n:0"
+            for prefix, names in sizes.items()
+            if call.base.startswith(prefix)
+            for size in names
+        )
 
     def _failed(self, call: Call) -> None:
         """Either nothing arrives, or the same call fails the same way."""
         there = self._next()
-        if there is not None and there.result == call.result and there.name in {e[0] for e in self._expected(call)}:
+        if (
+            there is not None
+            and there.result == call.result
+            and there.name in {e[0] for e in self._expected(call)}
+        ):
             self.position += 1
             self.matched[call.name] += 1
         elif call.base in self._discarded and self._is_discarded(call):
@@ -148,7 +196,7 @@ class Comparison:
 
     def _is_discarded(self, call: Call) -> bool:
         names = self._discarded[call.base][1]
-        arrived = self.remote[self.position:self.position + len(names)]
+        arrived = self.remote[self.position : self.position + len(names)]
         if [c.name for c in arrived] != list(names) or any(c.result != 0 for c in arrived):
             return False
         here, there = call.number_of("hStream"), arrived[0].number_of("hStream")
@@ -170,7 +218,9 @@ class Comparison:
         for at in range(self.position, len(self.remote)):
             there = self.remote[at]
             if there.name == call.base and self._same(call, there):
-                if {value for argument, value in there.arguments.items() if argument.startswith("*")} & passed:
+                if {
+                    value for argument, value in there.arguments.items() if argument.startswith("*")
+                } & passed:
                     return False
                 self.remote.insert(self.position, self.remote.pop(at))
                 return True
@@ -217,7 +267,9 @@ class Comparison:
         for at in range(self.position, len(self.remote)):
             there = self.remote[at]
             if there.name == name:
-                made = {value for argument, value in there.arguments.items() if argument.startswith("*")}
+                made = {
+                    value for argument, value in there.arguments.items() if argument.startswith("*")
+                }
                 if there.result == call.result and not made & passed:
                     self.remote.insert(self.position, self.remote.pop(at))
                 return
@@ -230,7 +282,9 @@ class Comparison:
         if call.base in sizes:
             self.bindings.allocate(call.number_of("*dptr"), call.number_of(sizes[call.base]))
         elif call.base == "cuMemAllocPitch_v2":
-            self.bindings.allocate(call.number_of("*dptr"), call.number_of("*pPitch") * call.number_of("Height"))
+            self.bindings.allocate(
+                call.number_of("*dptr"), call.number_of("*pPitch") * call.number_of("Height")
+            )
         elif call.base in ("cuMemFree_v2", "cuMemFreeAsync"):
             self.bindings.free(call.number_of("dptr"))
 
@@ -269,8 +323,13 @@ def own_lists(calls: list[Call]) -> set[int]:
     behind: dict[int, Call] = {}  # by thread
     for call in calls:
         before = behind.get(call.thread)
-        if call.name.endswith(("GetFunctionCount", "GetKernelCount", "EnumerateFunctions", "EnumerateKernels")) and before is not None and (
-                before.number in own or before.name in ("cuModuleLoadDataEx", "cuLibraryLoadData")):
+        if (
+            call.name.endswith(
+                ("GetFunctionCount", "GetKernelCount", "EnumerateFunctions", "EnumerateKernels")
+            )
+            and before is not None
+            and (before.number in own or before.name in ("cuModuleLoadDataEx", "cuLibraryLoadData"))
+        ):
             own.add(call.number)
         behind[call.thread] = call
     return own

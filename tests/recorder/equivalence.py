@@ -7,6 +7,7 @@ A handle or address of one log has exactly one partner in the other, bound where
     addresses  by allocation of the direct log: the allocation has one base in the other log, and offsets agree
     pointers   null or not: they are of different processes
 """
+
 import copy
 import dataclasses
 
@@ -28,6 +29,7 @@ class Allocation:
     partner: int | None = None
     is_global: bool = False  # of a module, whose end the log does not tell
 
+
 class Bindings:
     def __init__(self):
         self.forward: dict[tuple[str, int], int] = {}
@@ -47,10 +49,14 @@ class Bindings:
             self.allocate(base, size, is_global=True)
 
     def free(self, base: int) -> None:
-        self.allocations = [a for a in self.allocations if not a.base <= base < a.base + max(a.size, 1)]
+        self.allocations = [
+            a for a in self.allocations if not a.base <= base < a.base + max(a.size, 1)
+        ]
 
     def _allocation(self, address: int) -> Allocation | None:
-        return next((a for a in self.allocations if a.base <= address < a.base + max(a.size, 1)), None)
+        return next(
+            (a for a in self.allocations if a.base <= address < a.base + max(a.size, 1)), None
+        )
 
     def handle(self, kind: str, here: int, there: int, is_new: bool) -> bool:
         kind = SAME_SPACE.get(kind, kind)
@@ -99,7 +105,9 @@ class Bindings:
             (type_name, number), (other_type, other) = text.split(":"), other_text.split(":")
             if type_name == "CUstream_st" and not name.startswith("*"):
                 return self.stream(int(number, 0), int(other, 0), default)
-            return type_name == other_type and self.handle(type_name, int(number, 0), int(other, 0), name.startswith("*"))
+            return type_name == other_type and self.handle(
+                type_name, int(number, 0), int(other, 0), name.startswith("*")
+            )
         if kind == "k":
             (size, number), (other_size, other) = text.split(":"), other_text.split(":")
             if size == other_size == "8" and self.is_address(int(number, 0)):
@@ -114,4 +122,6 @@ class Bindings:
             if argument not in there.arguments:
                 raise Difference(f"{name}: {argument} is not there")
             if not self.value(argument, value, there.arguments[argument], default):
-                raise Difference(f"{name}: {argument} is {value} here, {there.arguments[argument]} there")
+                raise Difference(
+                    f"{name}: {argument} is {value} here, {there.arguments[argument]} there"
+                )

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The recorder's entries, one per function of cuda.h, from the code generator's model of the headers."""
+
 import json
 import pathlib
 import re
@@ -11,12 +12,28 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent / "codegen"))
 from model import ApiModel, Function, Param  # noqa: E402
 
-SCALARS = {"int", "unsigned int", "unsigned long long", "unsigned long", "long long", "long", "unsigned char",
-           "unsigned short", "float", "char", "short", "double"}
+SCALARS = {
+    "int",
+    "unsigned int",
+    "unsigned long long",
+    "unsigned long",
+    "long long",
+    "long",
+    "unsigned char",
+    "unsigned short",
+    "float",
+    "char",
+    "short",
+    "double",
+}
 # Calls whose host bytes are an argument: (pointer, byte count).
 HOST_BYTES = {"srcHost": "ByteCount"}
 # Arrays of handles that are arguments, and the parameter that counts them.
-HANDLE_ARRAYS = {"dependencies": "numDependencies", "from": "numDependencies", "to": "numDependencies"}
+HANDLE_ARRAYS = {
+    "dependencies": "numDependencies",
+    "from": "numDependencies",
+    "to": "numDependencies",
+}
 # Structures that are answered in, but also hold arguments.
 READ_RECORDS = {"instantiateParams"}
 # Differ from run to run.
@@ -29,10 +46,16 @@ class Entries:
 
     def is_handle(self, canonical: str) -> bool:
         record = canonical[:-1].strip()
-        return canonical.endswith(" *") and record in self.model.records and not self.model.records[record].complete
+        return (
+            canonical.endswith(" *")
+            and record in self.model.records
+            and not self.model.records[record].complete
+        )
 
     def is_scalar(self, canonical: str) -> bool:
-        return canonical in SCALARS or canonical in self.model.enums or canonical.startswith("enum ")
+        return (
+            canonical in SCALARS or canonical in self.model.enums or canonical.startswith("enum ")
+        )
 
     def value(self, name: str, expression: str, spelled: str) -> str | None:
         """The statement that logs a value of a scalar, handle or address type."""
@@ -66,13 +89,19 @@ class Entries:
         if pointee.startswith("const ") or name in READ_RECORDS:
             fields = self.fields(name, self.model.canonical(pointee.removeprefix("const ")))
             if fields:
-                return [f'RecorderPointer(line, "{name}", {name});', f"if ({name} != 0 && answer == CUDA_SUCCESS) {{",
-                        *("  " + field for field in fields), "}"]
+                return [
+                    f'RecorderPointer(line, "{name}", {name});',
+                    f"if ({name} != 0 && answer == CUDA_SUCCESS) {{",
+                    *("  " + field for field in fields),
+                    "}",
+                ]
         elif pointee:
             out = self.value(f"*{name}", f"*{name}", pointee)
             if out and self.model.canonical(pointee) not in MEASURED | {"char", "unsigned char"}:
-                return [f"if ({name} != 0 && answer == CUDA_SUCCESS) {out}",
-                        f'else RecorderPointer(line, "{name}", {name});']
+                return [
+                    f"if ({name} != 0 && answer == CUDA_SUCCESS) {out}",
+                    f'else RecorderPointer(line, "{name}", {name});',
+                ]
         if canonical.endswith("*") or "(*" in canonical or self.is_function(canonical):
             return [f'RecorderPointer(line, "{name}", (const void*){name});']
         return [f'RecorderOpaque(line, "{name}");']
@@ -102,14 +131,21 @@ class Entries:
         names = {param.name for param in function.params}
         if "kernelParams" in names and "extra" in names:
             kernel = function.params[1 if function.parts.name == "cuLaunchKernelEx" else 0].name
-            if self.model.canonical(next(p.type for p in function.params if p.name == kernel)) == "CUfunc_st *":
+            if (
+                self.model.canonical(next(p.type for p in function.params if p.name == kernel))
+                == "CUfunc_st *"
+            ):
                 statements.append(f"RecorderParameters(line, {kernel}, kernelParams, extra);")
         elif "kernelParams" in names and function.params[0].name == "f":
             statements.append("RecorderParameters(line, f, kernelParams, 0);")
-        return {"name": function.name, "returns": function.returns, "statements": statements,
-                "declaration": ", ".join(declare(p) for p in function.params),
-                "arguments": ", ".join(p.name for p in function.params),
-                "proc": function.parts.name == "cuGetProcAddress"}
+        return {
+            "name": function.name,
+            "returns": function.returns,
+            "statements": statements,
+            "declaration": ", ".join(declare(p) for p in function.params),
+            "arguments": ", ".join(p.name for p in function.params),
+            "proc": function.parts.name == "cuGetProcAddress",
+        }
 
 
 def declare(param: Param) -> str:
@@ -123,9 +159,16 @@ def main() -> None:
     model = ApiModel.from_json(json.loads(pathlib.Path(stored).read_text())["model"])
     entries = Entries(model)
     functions = [entries.entry(f) for f in model.functions.values() if not f.graphics]
-    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(HERE), undefined=jinja2.StrictUndefined,
-                                     trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
-    pathlib.Path(out).write_text(environment.get_template("entries.c.j2").render(functions=functions))
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(HERE),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    pathlib.Path(out).write_text(
+        environment.get_template("entries.c.j2").render(functions=functions)
+    )
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 
 FARCALL_KEEP_LOGS=DIR keeps the two logs there, direct.log and remote.log.
 """
+
 import dataclasses
 import os
 import pathlib
@@ -35,13 +36,19 @@ def finish(client):
 
 class Recorder(unittest.TestCase):
     def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(dir="/dev/shm"))  # a worker may write there with --trust-tenants
+        self.folder = pathlib.Path(
+            tempfile.mkdtemp(dir="/dev/shm")
+        )  # a worker may write there with --trust-tenants
         self.addCleanup(shutil.rmtree, self.folder)
 
     def logs(self):
         direct, remote = self.folder / "direct.log", self.folder / "remote.log"
-        finish(Client("", TRACE, environment={"LD_LIBRARY_PATH": str(RECORDER), **recorded(direct)}))
-        with Server("--trust-tenants", device=RECORDER / "libcuda.so.1", environment=recorded(remote)) as server:
+        finish(
+            Client("", TRACE, environment={"LD_LIBRARY_PATH": str(RECORDER), **recorded(direct)})
+        )
+        with Server(
+            "--trust-tenants", device=RECORDER / "libcuda.so.1", environment=recorded(remote)
+        ) as server:
             finish(Client(server.url, TRACE))
         kept = os.environ.get("FARCALL_KEEP_LOGS")
         if kept:
@@ -56,32 +63,57 @@ class Recorder(unittest.TestCase):
         print(f"\n{len(direct)} calls directly, {len(remote)} on the server's device")
         for reason, count in sorted(comparison.counts.items()):
             print(f"{count:6} {reason}")
-        print(f"{sum(comparison.matched.values()):6} arrived, of {len(comparison.matched)} functions")
+        print(
+            f"{sum(comparison.matched.values()):6} arrived, of {len(comparison.matched)} functions"
+        )
         self.assertEqual(comparison.unused(), [], "rules that took no call")
         self.assertGreaterEqual(len(comparison.matched), LEAST_FUNCTIONS)
 
     def test_devices_are_named_as_the_server_counts(self):
         log = self.folder / "devices.log"
-        with Server("--trust-tenants", device=RECORDER / "libcuda.so.1", environment=recorded(log) | {"FARCALL_CPU_DEVICES": "3"}) as server:
+        with Server(
+            "--trust-tenants",
+            device=RECORDER / "libcuda.so.1",
+            environment=recorded(log) | {"FARCALL_CPU_DEVICES": "3"},
+        ) as server:
             finish(Client(server.url, TRACE, environment={"CUDA_VISIBLE_DEVICES": "2"}))
-        named = {(call.name, call.arguments["dev"]) for call in session_of(read_log(log)) if "dev" in call.arguments}
+        named = {
+            (call.name, call.arguments["dev"])
+            for call in session_of(read_log(log))
+            if "dev" in call.arguments
+        }
         self.assertEqual({device for _, device in named}, {"n:2"}, named)
-        self.assertLessEqual({"cuCtxCreate_v4", "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxReset_v2",
-                              "cuDeviceGetExecAffinitySupport", "cuDeviceGetTexture1DLinearMaxWidth", "cuKernelSetAttribute",
-                              "cuKernelSetCacheConfig"}, {name for name, _ in named})
+        self.assertLessEqual(
+            {
+                "cuCtxCreate_v4",
+                "cuDevicePrimaryCtxRetain",
+                "cuDevicePrimaryCtxReset_v2",
+                "cuDeviceGetExecAffinitySupport",
+                "cuDeviceGetTexture1DLinearMaxWidth",
+                "cuKernelSetAttribute",
+                "cuKernelSetCacheConfig",
+            },
+            {name for name, _ in named},
+        )
 
     def check_that_changes_show(self, direct, remote):
         """A call too few, too many, late or with another argument is found, wherever rules could hide it."""
-        fills = [i for i, call in enumerate(remote) if call.name == "cuMemsetD32Async" and call.result == 0]
+        fills = [
+            i
+            for i, call in enumerate(remote)
+            if call.name == "cuMemsetD32Async" and call.result == 0
+        ]
         at = fills[len(fills) // 2]
         other = dataclasses.replace(remote[at], arguments=remote[at].arguments | {"ui": "n:123456"})
-        moved = dataclasses.replace(remote[at], arguments=remote[at].arguments | {"dstDevice": "a:0x77"})
+        moved = dataclasses.replace(
+            remote[at], arguments=remote[at].arguments | {"dstDevice": "a:0x77"}
+        )
         changed = {
-            "too few": remote[:at] + remote[at + 1:],
+            "too few": remote[:at] + remote[at + 1 :],
             "too many": remote[:at] + [remote[at]] + remote[at:],
-            "other value": remote[:at] + [other] + remote[at + 1:],
-            "other address": remote[:at] + [moved] + remote[at + 1:],
-            "late": remote[:at] + remote[at + 1:] + [remote[at]],
+            "other value": remote[:at] + [other] + remote[at + 1 :],
+            "other address": remote[:at] + [moved] + remote[at + 1 :],
+            "late": remote[:at] + remote[at + 1 :] + [remote[at]],
         }
         for change, log in changed.items():
             with self.subTest(change), self.assertRaises(Difference):

@@ -15,7 +15,7 @@ A direct call is one of
     same      it arrives as it is
 and a call in the remote log that none of these asked for must be one of ADDED.
 """
-from call_log import Call, LEGACY
+from call_log import Call
 
 REFUSED = "D5: a call that fails by its arguments or state is refused on the client, with the code the device gives"
 

@@ -6,6 +6,7 @@ In the order of folders below and of names inside them, a sample is taken when i
   - uses the CUDA runtime or driver API only, and none of what FEATURES_OUT names,
   - checks its own result (CHECKS), so that its exit code says something.
 """
+
 import dataclasses
 import pathlib
 import re
@@ -50,7 +51,9 @@ def judge(sample):
     if not sample.sources:
         sample.reason_out = "no sources in the folder itself"
         return sample
-    files = [p for p in sample.path.iterdir() if p.suffix in (".cu", ".cpp", ".c", ".cuh", ".h", ".hpp")]
+    files = [
+        p for p in sample.path.iterdir() if p.suffix in (".cu", ".cpp", ".c", ".cuh", ".h", ".hpp")
+    ]
     text = "\n".join(p.read_text(errors="replace") for p in files)
     text = re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.S)
     if not any(p.suffix == ".cu" for p in sample.sources):

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """scripts/check_layers.py: the tree keeps the rule, and what breaks it is found, with its line and the rule."""
+
 import pathlib
 import subprocess
 import sys
@@ -17,13 +18,18 @@ def finding(file, written):
 
 class Layers(unittest.TestCase):
     def test_the_tree_keeps_the_rule(self):
-        run = subprocess.run([sys.executable, ROOT / "scripts/check_layers.py"], capture_output=True, text=True)
+        run = subprocess.run(
+            [sys.executable, ROOT / "scripts/check_layers.py"], capture_output=True, text=True
+        )
         self.assertEqual((run.returncode, run.stderr), (0, ""))
 
     def test_an_upward_include_is_found_with_its_line_and_the_rule(self):
         line = finding("server/control/lease.h", "server/supervisor/supervisor.h")
-        self.assertEqual(line, 'server/control/lease.h:7: includes "server/supervisor/supervisor.h": '
-                               "server/control may include proto, settings")
+        self.assertEqual(
+            line,
+            'server/control/lease.h:7: includes "server/supervisor/supervisor.h": '
+            "server/control may include proto, settings",
+        )
 
     def test_client_and_server_never_include_each_other(self):
         self.assertIsNotNone(finding("client-shim/core/session.cc", "server/state/session.h"))
@@ -47,10 +53,14 @@ class Layers(unittest.TestCase):
     def test_folders_that_include_each_other_are_found(self):
         edges = {"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}
         self.assertEqual(check_layers.cycles(edges), [{"a", "b", "c"}])
-        planted = [("settings/one/a.h", 1, "settings/two/b.h", "b.h"),
-                   ("settings/two/b.h", 1, "settings/one/a.h", "a.h")]
-        self.assertEqual(check_layers.check(planted),
-                         ["these folders include each other: settings/one, settings/two"])
+        planted = [
+            ("settings/one/a.h", 1, "settings/two/b.h", "b.h"),
+            ("settings/two/b.h", 1, "settings/one/a.h", "a.h"),
+        ]
+        self.assertEqual(
+            check_layers.check(planted),
+            ["these folders include each other: settings/one, settings/two"],
+        )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """scripts/test_summary.py: what it says of ctest's results."""
+
 import pathlib
 import sys
 import unittest
@@ -20,7 +21,13 @@ RESULTS = """<testsuite>
 <system-out>Unable to find executable: f</system-out></testcase>
 <testcase name="unit.g" time="0" status="disabled"><system-out>Disabled</system-out></testcase>
 </testsuite>"""
-LABELS = {"session.a": "session", "session.b": "session", "Unit.c": "unit", "unit.d": "unit", "unit.f": "unit"}
+LABELS = {
+    "session.a": "session",
+    "session.b": "session",
+    "Unit.c": "unit",
+    "unit.d": "unit",
+    "unit.f": "unit",
+}
 
 
 class Summary(unittest.TestCase):

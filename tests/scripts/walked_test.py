@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """ARCHITECTURE.md follows one posted call: the files and functions that it names are there, and the way is short."""
+
 import os
 import pathlib
 import re
@@ -16,7 +17,9 @@ def steps(page):
     section = re.search(r"^## One call, walked$(.*?)^## ", page, re.M | re.S)[1]
     for row in re.findall(r"^\| \d+ \| (.*?) \| (.*?) \|$", section, re.M):
         files = re.findall(r"`([\w./-]+\.(?:cc|h))`", row[0])
-        functions = [name for name in re.findall(r"`([\w.]+)`", row[1]) if not name.endswith((".cc", ".h"))]
+        functions = [
+            name for name in re.findall(r"`([\w.]+)`", row[1]) if not name.endswith((".cc", ".h"))
+        ]
         yield files, functions
 
 
@@ -40,7 +43,9 @@ class OneCallWalked(unittest.TestCase):
             text = "\n".join(self.text_of(name) for name in files)
             for function in functions:
                 called = re.search(rf"\b{re.escape(function)}\(", text)
-                self.assertTrue(called, f"ARCHITECTURE.md names {function}, which is not in {files}")
+                self.assertTrue(
+                    called, f"ARCHITECTURE.md names {function}, which is not in {files}"
+                )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What one server has answered is never believed of another: a client's caches are kept by server."""
+
 import pathlib
 import subprocess
 import tempfile
@@ -15,7 +16,9 @@ class AnswerCache(unittest.TestCase):
         self.cache = folder.name
 
     def waits(self, server, token=None):
-        client = run(server.url, "steps", 10, 0, token=token, environment={"FARCALL_CACHE_DIR": self.cache})
+        client = run(
+            server.url, "steps", 10, 0, token=token, environment={"FARCALL_CACHE_DIR": self.cache}
+        )
         self.assertEqual(client.process.returncode, 0, client.err)
         return waits_but_for_memory(client.stats())
 
@@ -40,9 +43,17 @@ class AnswerCache(unittest.TestCase):
 
     def test_private_servers_are_one(self):
         for _ in range(2):
-            done = subprocess.run([FARCALL, "run", "--device", "cpu", "--", BUILD / "tests/session/steps", "1", "0"], capture_output=True, timeout=60,
-                                  env={"PATH": "/usr/bin:/bin", "HOME": self.cache,
-                                       "FARCALL_CACHE_DIR": self.cache, **KEPT})
+            done = subprocess.run(
+                [FARCALL, "run", "--device", "cpu", "--", BUILD / "tests/session/steps", "1", "0"],
+                capture_output=True,
+                timeout=60,
+                env={
+                    "PATH": "/usr/bin:/bin",
+                    "HOME": self.cache,
+                    "FARCALL_CACHE_DIR": self.cache,
+                    **KEPT,
+                },
+            )
             self.assertEqual(done.returncode, 0, done.stderr)
             if _ == 0:
                 kept = self.kept()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each control that docs/guide/security.md claims names tests that are there. Needs no build."""
+
 import pathlib
 import re
 import unittest
@@ -30,8 +31,11 @@ class Claims(unittest.TestCase):
     def setUpClass(cls):
         cls.cases = []  # (suite, case) of googletest
         for path in files("tests", "*_test.cc") + files("tests", "*.cc"):
-            cls.cases += re.findall(r"^(?:TEST|TEST_F|TEST_P|TYPED_TEST|RC_GTEST_PROP|RC_GTEST_FIXTURE_PROP)\(\s*(\w+),\s*(\w+)",
-                                    path.read_text(), re.M)
+            cls.cases += re.findall(
+                r"^(?:TEST|TEST_F|TEST_P|TYPED_TEST|RC_GTEST_PROP|RC_GTEST_FIXTURE_PROP)\(\s*(\w+),\s*(\w+)",
+                path.read_text(),
+                re.M,
+            )
 
     def exists(self, name):
         if re.fullmatch(r"Shapes\.Wire\.\*", name):
@@ -41,15 +45,23 @@ class Claims(unittest.TestCase):
         if match := re.fullmatch(r"fuzz_(\w+)", name):
             return (ROOT / f"tests/fuzz/{match[1]}_fuzz.cc").exists()
         if match := re.fullmatch(r"(\w+_test)", name):
-            return any(f"add_executable({name}" in path.read_text() for path in files("tests", "CMakeLists.txt"))
+            return any(
+                f"add_executable({name}" in path.read_text()
+                for path in files("tests", "CMakeLists.txt")
+            )
         if match := re.fullmatch(r"([a-z_]+)\.([a-z_]+)", name):
             area, suite = match.groups()
             return any((ROOT / "tests" / area).rglob(f"{suite}*")) or any(
-                re.search(rf"\b{area}\.{suite}\b|\b{suite}\b", path.read_text()) for path in files(f"tests/{area}", "CMakeLists.txt"))
+                re.search(rf"\b{area}\.{suite}\b|\b{suite}\b", path.read_text())
+                for path in files(f"tests/{area}", "CMakeLists.txt")
+            )
         suite, _, case = name.partition(".")
-        matches = lambda pattern, text: re.fullmatch(pattern.replace("...", "*").replace("*", r"\w*"), text)
-        return any(matches(suite, has) and (not case or matches(case, tests)) for has, tests in self.cases) or any(
-            has.startswith(suite) and not case for has, _ in self.cases)
+        matches = lambda pattern, text: re.fullmatch(
+            pattern.replace("...", "*").replace("*", r"\w*"), text
+        )
+        return any(
+            matches(suite, has) and (not case or matches(case, tests)) for has, tests in self.cases
+        ) or any(has.startswith(suite) and not case for has, _ in self.cases)
 
     def test_each_control_has_tests_that_exist(self):
         found = list(controls())

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a client says of itself reaches people and programs as printable text of bounded length."""
+
 import json
 import pathlib
 import re
@@ -14,7 +15,9 @@ import urllib.request
 
 from harness import FARCALL, PROGRAMS, Client, Server, until
 
-HOSTILE = "\nok 2026-01-01 info quota set\x1b[2J\x1b]0;gone\x07\u202emoor\u2028\x9b31m\" \\{x=\"1\"} 1\r"
+HOSTILE = (
+    '\nok 2026-01-01 info quota set\x1b[2J\x1b]0;gone\x07\u202emoor\u2028\x9b31m" \\{x="1"} 1\r'
+)
 CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
@@ -30,7 +33,11 @@ class ClientStrings(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def farcall(self, *command):
-        done = subprocess.run([FARCALL, *command, "--control", self.folder / "control"], capture_output=True, timeout=60)
+        done = subprocess.run(
+            [FARCALL, *command, "--control", self.folder / "control"],
+            capture_output=True,
+            timeout=60,
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout.decode()  # all of it is UTF-8
 
@@ -46,9 +53,20 @@ class ClientStrings(unittest.TestCase):
 
     def test_of_a_terminal_a_log_an_audit_json_and_labels(self):
         audit, metrics = self.folder / "audit", f"127.0.0.1:{free_port()}"
-        with Server("--control", str(self.folder / "control"), "--audit", str(audit), "--metrics", metrics) as server:
+        with Server(
+            "--control", str(self.folder / "control"), "--audit", str(audit), "--metrics", metrics
+        ) as server:
             users = [HOSTILE, HOSTILE * 1000, "x" * 100_000]
-            clients = [Client(server.url, self.hostile_program(), 1, stdin=subprocess.PIPE, environment={"USER": user}) for user in users]
+            clients = [
+                Client(
+                    server.url,
+                    self.hostile_program(),
+                    1,
+                    stdin=subprocess.PIPE,
+                    environment={"USER": user},
+                )
+                for user in users
+            ]
             for client in clients:
                 client.wait_line("held")
             for view in (["ps"], ["top", "--views", "1"]):
@@ -61,7 +79,14 @@ class ClientStrings(unittest.TestCase):
                 self.assertTrue(text.isascii(), command)
                 status = json.loads(text)
                 for vgpu in status["vgpus"]:
-                    for value in (vgpu["owner"], *(s[name] for s in vgpu["sessions"] for name in ("user", "host", "program"))):
+                    for value in (
+                        vgpu["owner"],
+                        *(
+                            s[name]
+                            for s in vgpu["sessions"]
+                            for name in ("user", "host", "program")
+                        ),
+                    ):
                         self.check(value, command)
                         self.assertNotIn("\n", value)
                         self.assertLess(len(value), 256)

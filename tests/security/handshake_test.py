@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who reads the wire learns no key, who changes it is refused, and no secret of the server is in a worker."""
+
 import pathlib
 import socket
 import struct
@@ -17,6 +18,7 @@ VGPU = "a-vgpu-token-of-this-test-0123456789"
 
 def read_packet(sock):
     """A whole packet; b"": the other side closed."""
+
     def exactly(count):
         data = b""
         while len(data) < count:
@@ -25,6 +27,7 @@ def read_packet(sock):
                 return b""
             data += more
         return data
+
     head = exactly(hs.HEADER.size)
     return head and head + exactly(hs.HEADER.unpack(head)[1])
 
@@ -34,8 +37,8 @@ def kind_of(packet):
 
 
 def refusal_in(packet):
-    size, = struct.unpack_from("<Q", packet, hs.HEADER.size + 8)
-    return packet[hs.HEADER.size + 16:hs.HEADER.size + 16 + size].decode()
+    (size,) = struct.unpack_from("<Q", packet, hs.HEADER.size + 8)
+    return packet[hs.HEADER.size + 16 : hs.HEADER.size + 16 + size].decode()
 
 
 class Peer:
@@ -52,7 +55,9 @@ class Peer:
             self.answer = b""
         self.kind = kind_of(self.answer)
         if self.kind == hs.WELCOME:
-            key, self.session_key = share.answer_keys(greeting, self.hello, hs.share_in(greeting), keys[0] if keys else b"")
+            key, self.session_key = share.answer_keys(
+                greeting, self.hello, hs.share_in(greeting), keys[0] if keys else b""
+            )
             self.answer_key = key
             self.welcome = hs.open_answer(key, self.answer)
             self.session = self.welcome[8:24]
@@ -78,9 +83,14 @@ class Recorder:
                 return
             server = socket.create_connection(("127.0.0.1", self.port))
             self.pairs.append((client, server))
-            for source, sink, kept in ((client, server, self.sent), (server, client, self.received)):
+            for source, sink, kept in (
+                (client, server, self.sent),
+                (server, client, self.received),
+            ):
                 kept.append(bytearray())
-                threading.Thread(target=self._forward, args=(source, sink, kept[-1]), daemon=True).start()
+                threading.Thread(
+                    target=self._forward, args=(source, sink, kept[-1]), daemon=True
+                ).start()
 
     @staticmethod
     def _forward(source, sink, kept):
@@ -102,7 +112,11 @@ class Recorder:
         self.pairs = []
 
     def hellos(self):
-        return [bytes(data[:hs.HEADER.size + hs.HEADER.unpack_from(data)[1]]) for data in self.sent if len(data) > hs.HEADER.size]
+        return [
+            bytes(data[: hs.HEADER.size + hs.HEADER.unpack_from(data)[1]])
+            for data in self.sent
+            if len(data) > hs.HEADER.size
+        ]
 
 
 def memory_of(pid):
@@ -151,7 +165,10 @@ class Handshake(unittest.TestCase):
             old.sendall(hs.HEADER.pack(hs.MAGIC, len(body), hs.HELLO, 1, 2, 0) + body)
             answer = read_packet(old)
         self.assertEqual(kind_of(answer), hs.REFUSE)
-        self.assertEqual(refusal_in(answer), "client speaks wire 1.2, this server 2.0: install the same release on both sides")
+        self.assertEqual(
+            refusal_in(answer),
+            "client speaks wire 1.2, this server 2.0: install the same release on both sides",
+        )
         listener = socket.create_server(("127.0.0.1", 0))
         self.addCleanup(listener.close)
         held = []
@@ -165,7 +182,10 @@ class Handshake(unittest.TestCase):
         client = run("tcp://127.0.0.1:%d" % listener.getsockname()[1], "steps", 1)
         self.assertEqual(client.process.returncode, 3)
         self.assertEqual(len(client.err), 1, client.err)
-        self.assertIn("server speaks wire 1.2, this client 2.0: install the same release on both sides", client.err[0])
+        self.assertIn(
+            "server speaks wire 1.2, this client 2.0: install the same release on both sides",
+            client.err[0],
+        )
 
     def test_a_hello_with_any_byte_changed_opens_nothing(self):
         server = self.serve()
@@ -176,7 +196,11 @@ class Handshake(unittest.TestCase):
         workers = len(server.workers())
         size = len(whole.hello)
         for at in (*range(12, 16), *range(16, 48, 5), *range(48, size, 17), size - 1):
-            changed = self.peer(server, fields, change=lambda hello: hello[:at] + bytes([hello[at] ^ 1]) + hello[at + 1:])
+            changed = self.peer(
+                server,
+                fields,
+                change=lambda hello: hello[:at] + bytes([hello[at] ^ 1]) + hello[at + 1 :],
+            )
             self.assertNotEqual(changed.kind, hs.WELCOME, f"byte {at}")
             changed.close()
         self.assertEqual(len(server.workers()), workers, "a worker was started")
@@ -192,7 +216,9 @@ class Handshake(unittest.TestCase):
                 wrong = self.peer(server, fields, keys)
                 self.assertEqual(wrong.kind, hs.REFUSE)
                 self.assertEqual(refusal_in(wrong.answer), "the session key is wrong")
-            self.assertEqual(self.peer(server, hs.hello_fields(session=first.session)).kind, hs.REFUSE)
+            self.assertEqual(
+                self.peer(server, hs.hello_fields(session=first.session)).kind, hs.REFUSE
+            )
             right = self.peer(server, fields, [first.session_key])
             self.assertEqual(right.kind, hs.WELCOME)
             self.assertEqual(right.session, first.session)
@@ -201,16 +227,31 @@ class Handshake(unittest.TestCase):
         server = self.serve(token=TOKEN)
         recorder = Recorder(server.port)
         self.addCleanup(recorder.listener.close)
-        client = Client(recorder.url, "hold", 1, token=TOKEN, stdin=subprocess.PIPE, environment={"FARCALL_VGPU": VGPU})
+        client = Client(
+            recorder.url,
+            "hold",
+            1,
+            token=TOKEN,
+            stdin=subprocess.PIPE,
+            environment={"FARCALL_VGPU": VGPU},
+        )
         self.addCleanup(client.kill)
         client.wait_line("held")
         connections = len(recorder.sent)
         recorder.cut()
-        until(lambda: len(recorder.received) > connections and len(recorder.received[-1]) > 200, what="it has resumed")
+        until(
+            lambda: len(recorder.received) > connections and len(recorder.received[-1]) > 200,
+            what="it has resumed",
+        )
         seed, server_key = hs.token_keys(TOKEN.encode())
         for data in (*recorder.sent, *recorder.received):
-            for name, secret in {"token": TOKEN.encode(), "vgpu": VGPU.encode(), "seed": seed, "server key": server_key,
-                                 "program": b"tests/session/hold"}.items():
+            for name, secret in {
+                "token": TOKEN.encode(),
+                "vgpu": VGPU.encode(),
+                "seed": seed,
+                "server key": server_key,
+                "program": b"tests/session/hold",
+            }.items():
                 self.assertNotIn(secret, bytes(data), name)
         workers = server.workers()
         hellos = recorder.hellos()
@@ -225,13 +266,25 @@ class Handshake(unittest.TestCase):
 
     def test_no_secret_of_the_server_is_in_a_worker(self):
         server = self.serve(token=TOKEN, environment={"FARCALL_TOKEN": TOKEN})
-        client = Client(server.url, "hold", 1, token=TOKEN, stdin=subprocess.PIPE, environment={"FARCALL_VGPU": VGPU})
+        client = Client(
+            server.url,
+            "hold",
+            1,
+            token=TOKEN,
+            stdin=subprocess.PIPE,
+            environment={"FARCALL_VGPU": VGPU},
+        )
         self.addCleanup(client.kill)
         client.wait_line("held")
-        worker, = server.workers()
+        (worker,) = server.workers()
         seed, server_key = hs.token_keys(TOKEN.encode())
-        secrets = {"token": TOKEN.encode(), "its seed": seed, "its server key": server_key, "vgpu": VGPU.encode(),
-                   "its hash": hs.sha256(TOKEN.encode())}
+        secrets = {
+            "token": TOKEN.encode(),
+            "its seed": seed,
+            "its server key": server_key,
+            "vgpu": VGPU.encode(),
+            "its hash": hs.sha256(TOKEN.encode()),
+        }
         try:
             self.assertEqual(places_of(secrets, worker), set())
             # The search finds what is there.
@@ -239,12 +292,16 @@ class Handshake(unittest.TestCase):
         except PermissionError:
             self.skipTest("needs the right to read another process's memory")
         for name in ("environ", "cmdline"):
-            self.assertNotIn(TOKEN.encode(), pathlib.Path(f"/proc/{server.process.pid}/{name}").read_bytes(), name)
+            self.assertNotIn(
+                TOKEN.encode(),
+                pathlib.Path(f"/proc/{server.process.pid}/{name}").read_bytes(),
+                name,
+            )
 
     def test_a_worker_does_not_have_its_sessions_key(self):
         server = self.serve()
         peer = self.peer(server, hs.hello_fields())
-        worker, = server.workers()
+        (worker,) = server.workers()
         try:
             secrets = {"session key": peer.session_key, "session id": peer.session}
             self.assertEqual(places_of(secrets, worker), {"session id"})
@@ -258,7 +315,10 @@ class Handshake(unittest.TestCase):
             tokens = []
             for name in ("team-a", "team-b"):
                 path = pathlib.Path(folder, name)
-                subprocess.run([FARCALL, "token", "new", path, "--verifier", verifiers, "--name", name], check=True)
+                subprocess.run(
+                    [FARCALL, "token", "new", path, "--verifier", verifiers, "--name", name],
+                    check=True,
+                )
                 self.assertEqual(path.stat().st_mode & 0o777, 0o600)
                 tokens.append(path.read_text().strip())
             text = verifiers.read_text()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The processes beside a supervisor, taken over inside their walls (escape_attempt.c): probes, the one that asks NVML, farcall-control,
 a pool's agent. None opens a file that is not its business, looks into another process, or starts one."""
+
 import errno
 import os
-import pathlib
 import re
 import subprocess
 import tempfile
@@ -30,8 +30,10 @@ class Helpers(PoolCase):
 
     def attempt_of(self, server, command):
         """What the process of that command could do, by the log."""
+
         def found():
             return [said for said in SAID.findall(server.log_text()) if command in said[-1]]
+
         until(found, 60, lambda: f"{command}: {server.log_text()}")
         return tuple(map(int, found()[0][:5]))
 
@@ -48,30 +50,48 @@ class Helpers(PoolCase):
             client.kill()
 
     def ps(self, path):
-        done = subprocess.run([FARCALL, "ps", "--json", "--control", path], capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            [FARCALL, "ps", "--json", "--control", path], capture_output=True, text=True, timeout=60
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_farcall_control(self):
         path = self.folder / "control.sock"
         for more in ((), ("--metrics", "127.0.0.1:0")):
-            with self.subTest(more=more), Server("--control", path, *more, environment=self.environment) as server:
+            with (
+                self.subTest(more=more),
+                Server("--control", path, *more, environment=self.environment) as server,
+            ):
                 self.ps(path)
                 self.assertEqual(self.attempt_of(server, "farcall-control"), KEPT_IN)
 
     def test_a_pools_agent(self):
         pool = self.serve()
         with tempfile.TemporaryDirectory() as cache:
-            server = self.host(pool, "a", environment={**self.environment, "FARCALL_CACHE_DIR": cache})
+            server = self.host(
+                pool, "a", environment={**self.environment, "FARCALL_CACHE_DIR": cache}
+            )
             self.assertEqual(self.attempt_of(server, "farcall-pool agent"), KEPT_IN)
             server.stop()
 
     def test_a_report_covers_them(self):
         path = self.folder / "control.sock"
-        with Server("--control", path, "--worker-calls", "report", environment={**self.environment, "FARCALL_TEST_STAYS": "1"}) as server:
+        with Server(
+            "--control",
+            path,
+            "--worker-calls",
+            "report",
+            environment={**self.environment, "FARCALL_TEST_STAYS": "1"},
+        ) as server:
             self.ps(path)
             opened, written, *_ = self.attempt_of(server, "farcall-control")
-            self.assertEqual((opened, written), (errno.EACCES, errno.EACCES), "files are held back all the same")
-            self.assertRegex(server.log_text(), r"farcall-control \d+: system call \d+\(.*\) is not on the list; allowed")
+            self.assertEqual(
+                (opened, written), (errno.EACCES, errno.EACCES), "files are held back all the same"
+            )
+            self.assertRegex(
+                server.log_text(),
+                r"farcall-control \d+: system call \d+\(.*\) is not on the list; allowed",
+            )
 
 
 if __name__ == "__main__":

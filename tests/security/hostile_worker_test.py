@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A worker that was taken over, inside all its walls, against the supervisor and another session (hostile_device.cc)."""
+
 import hashlib
 import json
 import os
@@ -41,7 +42,11 @@ class HostileWorker(unittest.TestCase):
         shutil.rmtree(self.caches, ignore_errors=True)
 
     def server(self, *flags, environment=None):
-        chosen = {"FARCALL_TEST_HOSTILE": "1", "CUDA_CACHE_PATH": str(self.caches), **(environment or {})}
+        chosen = {
+            "FARCALL_TEST_HOSTILE": "1",
+            "CUDA_CACHE_PATH": str(self.caches),
+            **(environment or {}),
+        }
         # Its library looks for what to do as it is initialised: the session has to be there by then.
         return Server("--warm-workers", 0, *flags, device=HOSTILE, environment=chosen)
 
@@ -50,15 +55,24 @@ class HostileWorker(unittest.TestCase):
         return path.read_text() if path.exists() else ""
 
     def victim(self, server, **wants):
-        client = Client(server.url, "progress", environment={f"FARCALL_{name.upper()}": text for name, text in wants.items()})
+        client = Client(
+            server.url,
+            "progress",
+            environment={f"FARCALL_{name.upper()}": text for name, text in wants.items()},
+        )
         self.clients.append(client)
         until(lambda: progress(client) > 4, 60, "the victim runs")
         return client
 
     def attack(self, server, what, **wants):
         (self.folder / "go").write_text(what)
-        client = Client(server.url, "hold", 1, stdin=subprocess.PIPE,
-                        environment={f"FARCALL_{name.upper()}": text for name, text in wants.items()})
+        client = Client(
+            server.url,
+            "hold",
+            1,
+            stdin=subprocess.PIPE,
+            environment={f"FARCALL_{name.upper()}": text for name, text in wants.items()},
+        )
         self.clients.append(client)
         until((self.folder / "taken").exists, 30, "the attacker's worker is up")
         return client
@@ -108,7 +122,9 @@ class HostileWorker(unittest.TestCase):
             took = []
             while time.monotonic() < end:
                 took += self.starts(server, 1)
-            self.assertLess(statistics.median(took), calm + 1.0, f"sessions start; calm: {calm:.2f} s")
+            self.assertLess(
+                statistics.median(took), calm + 1.0, f"sessions start; calm: {calm:.2f} s"
+            )
             until(lambda: progress(victim) > done + 4, 30, "the victim goes on")
             if not INSTRUMENTED:
                 self.assertLess(self.rss(server), memory + 24 * MIB)
@@ -120,8 +136,11 @@ class HostileWorker(unittest.TestCase):
 
     def test_it_changes_no_image(self):
         with tempfile.TemporaryDirectory() as cache:
-            images = lambda: {path: (path.read_bytes(), path.stat().st_mtime_ns)
-                              for path in pathlib.Path(cache, "server").glob("*/*") if len(path.name) == 64}
+            images = lambda: {
+                path: (path.read_bytes(), path.stat().st_mtime_ns)
+                for path in pathlib.Path(cache, "server").glob("*/*")
+                if len(path.name) == 64
+            }
             with self.server(environment={"FARCALL_CACHE_DIR": cache}) as server:
                 victim = self.victim(server)  # of the same tenant
                 kept = until(images, 20, "its images are kept")
@@ -131,12 +150,18 @@ class HostileWorker(unittest.TestCase):
                 done = progress(victim)
                 self.starts(server, 3)
                 until(lambda: progress(victim) > done + 20, 60, "the victim goes on")
-                self.assertEqual({path: content for path, (content, _) in images().items()},
-                                 {path: content for path, (content, _) in kept.items()})
+                self.assertEqual(
+                    {path: content for path, (content, _) in images().items()},
+                    {path: content for path, (content, _) in kept.items()},
+                )
                 self.assertLess(self.rss(server), memory + 24 * MIB)
                 os.kill(self.hostile_pid(), signal.SIGKILL)
                 # One of its files, of 1 GiB, is read to its end, at a low priority.
-                until(lambda: self.descriptors(server) <= files + self.NEW_SESSION, 90, "what it sent is closed")
+                until(
+                    lambda: self.descriptors(server) <= files + self.NEW_SESSION,
+                    90,
+                    "what it sent is closed",
+                )
             said = self.said()
             self.assertIn("sees an image", said)
             for what in ("planted", "opened for writing", "deleted", "renamed"):
@@ -167,7 +192,9 @@ class HostileWorker(unittest.TestCase):
     def test_the_last_words_of_a_crash(self):
         with self.server() as server:
             self.attack(server, "heap")
-            until(lambda: "the worker crashed: Aborted" in server.log_text(), 30, "its end in the log")
+            until(
+                lambda: "the worker crashed: Aborted" in server.log_text(), 30, "its end in the log"
+            )
             until(lambda: "): free(): invalid pointer" in server.log_text(), 10, "and its cause")
 
     def shut_out(self, what, why):
@@ -178,7 +205,11 @@ class HostileWorker(unittest.TestCase):
             until(lambda: why in server.log_text(), 20, f"{why!r} in the log")
             attacker.kill()
             until(self.is_gone, 20, "its worker is gone")
-            until(lambda: self.descriptors(server) <= files + self.NEW_SESSION, 20, "its descriptors are closed")
+            until(
+                lambda: self.descriptors(server) <= files + self.NEW_SESSION,
+                20,
+                "its descriptors are closed",
+            )
             done = progress(victim)
             until(lambda: progress(victim) > done + 4, 30, "the victim goes on")
 
@@ -189,9 +220,15 @@ class HostileWorker(unittest.TestCase):
         self.shut_out("short", "not a message of a worker")
 
     def test_messages_that_are_malformed_in_one_place(self):
-        for what, why in [("other-version", "version 64514 of control messages"), ("other-magic", "version 1 of control messages"),
-                          ("unknown-type", "type 32533: not a message of a worker"), ("wrong-enum", "with wrong fields"), ("cut", "with wrong fields"),
-                          ("trailing", "with wrong fields"), ("too-long", "4097 bytes, longer than any message")]:
+        for what, why in [
+            ("other-version", "version 64514 of control messages"),
+            ("other-magic", "version 1 of control messages"),
+            ("unknown-type", "type 32533: not a message of a worker"),
+            ("wrong-enum", "with wrong fields"),
+            ("cut", "with wrong fields"),
+            ("trailing", "with wrong fields"),
+            ("too-long", "4097 bytes, longer than any message"),
+        ]:
             with self.subTest(what):
                 self.shut_out("malformed-" + what, why)
 
@@ -218,7 +255,11 @@ class HostileWorker(unittest.TestCase):
             self.starts(server, 3)
             until(lambda: progress(victim) > done + 4, 30, "the victim goes on")
             self.assertLess(time.monotonic() - start, 15)
-            until(lambda: self.descriptors(server) <= files + self.NEW_SESSION, 30, "its descriptors are closed")
+            until(
+                lambda: self.descriptors(server) <= files + self.NEW_SESSION,
+                30,
+                "its descriptors are closed",
+            )
 
     def test_lingering_sockets(self):
         self.lingers("linger")
@@ -239,17 +280,35 @@ class HostileWorker(unittest.TestCase):
             self.assertIsNone(victim.process.poll(), victim.err)
             attacker.kill()
             os.kill(self.hostile_pid(), signal.SIGKILL)
-            until(lambda: self.descriptors(server) <= files + self.NEW_SESSION, 20, "they are closed with the session")
+            until(
+                lambda: self.descriptors(server) <= files + self.NEW_SESSION,
+                20,
+                "they are closed with the session",
+            )
 
     def leaves_child(self, *flags):
         """A worker that could make a child charges 100 of 128 MiB and dies; returns what has happened by the time that its session is over."""
-        server = self.server("--worker-calls", "report", "--mem", "128MiB", "--control", self.caches / "control.sock", *flags)
+        server = self.server(
+            "--worker-calls",
+            "report",
+            "--mem",
+            "128MiB",
+            "--control",
+            self.caches / "control.sock",
+            *flags,
+        )
         self.addCleanup(server.stop)
         attacker = self.attack(server, "child", vgpu="kept")
         until(lambda: " sockets" in self.said(), 30, self.said)
         child = int(self.said().split("child ")[1].split()[0])
         self.addCleanup(lambda: stat_fields(child) and os.kill(child, signal.SIGKILL))
-        until(lambda: re.search(r"session 1 .*ended after .*the worker crashed: Killed", server.log_text()), 30, server.log_text)
+        until(
+            lambda: re.search(
+                r"session 1 .*ended after .*the worker crashed: Killed", server.log_text()
+            ),
+            30,
+            server.log_text,
+        )
         attacker.kill()
         return server, child
 
@@ -257,8 +316,15 @@ class HostileWorker(unittest.TestCase):
         server, child = self.leaves_child()
         self.assertIsNotNone(stat_fields(child), "it lives")
         self.assertRegex(self.said(), r"child \d+ keeps [1-9]")
-        status = json.loads(subprocess.run([FARCALL, "ps", "--json", "--control", self.caches / "control.sock"], capture_output=True,
-                                           text=True, timeout=60, check=True).stdout)
+        status = json.loads(
+            subprocess.run(
+                [FARCALL, "ps", "--json", "--control", self.caches / "control.sock"],
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=True,
+            ).stdout
+        )
         pids = [session["worker_pid"] for vgpu in status["vgpus"] for session in vgpu["sessions"]]
         self.assertNotIn(self.hostile_pid(), pids)
         client = run(server.url, "hold", 100, environment={"FARCALL_VGPU": "kept"})

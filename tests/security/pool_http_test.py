@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A pool's HTTP under silent and slow peers: others are answered meanwhile, and so are health checks."""
+
 import json
 import resource
 import select
@@ -19,7 +20,9 @@ HEAD = b"POST /v1/claims HTTP/1.1\r\nHost: pool\r\n"
 class SlowPeers(PoolCase):
     def setUp(self):
         super().setUp()
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(8192, resource.getrlimit(resource.RLIMIT_NOFILE)[1]),) * 2)
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (min(8192, resource.getrlimit(resource.RLIMIT_NOFILE)[1]),) * 2
+        )
         self.sockets = []
         self.addCleanup(lambda: [each.close() for each in self.sockets])
 
@@ -95,9 +98,13 @@ class SlowPeers(PoolCase):
 
     def test_what_is_no_request_is_refused(self):
         pool = self.serve()
-        for said, status in ((HEAD + b"Transfer-Encoding: chunked\r\n\r\n", b"411"), (HEAD + b"Content-Length: 99999999\r\n\r\n", b"413"),
-                             (HEAD + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n", b"400"), (HEAD + b"Content-Length: -1\r\n\r\n", b"400"),
-                             (b"GET / HTTP/1.1\r\nX: " + b"x" * 20000, b"431")):
+        for said, status in (
+            (HEAD + b"Transfer-Encoding: chunked\r\n\r\n", b"411"),
+            (HEAD + b"Content-Length: 99999999\r\n\r\n", b"413"),
+            (HEAD + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n", b"400"),
+            (HEAD + b"Content-Length: -1\r\n\r\n", b"400"),
+            (b"GET / HTTP/1.1\r\nX: " + b"x" * 20000, b"431"),
+        ):
             with socket.create_connection(self.address(pool.url), timeout=20) as peer:
                 peer.sendall(said)
                 self.assertEqual(peer.recv(100).split(b" ")[1], status, said[:100])
@@ -109,7 +116,9 @@ class SlowPeers(PoolCase):
             while answers.count(b"ok\n") < 2:
                 answers += peer.recv(4096)
         with socket.create_connection(self.address(pool.url), timeout=20) as peer:
-            request = HEAD + b"Content-Length: 21\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n"
+            request = (
+                HEAD + b"Content-Length: 21\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n"
+            )
             for byte in request:
                 peer.sendall(bytes([byte]))
             self.assertIn(b" 100 ", peer.recv(100))
@@ -119,13 +128,15 @@ class SlowPeers(PoolCase):
             answer = b""
             while more := peer.recv(65536):
                 answer += more
-            self.assertEqual(json.loads(answer[answer.index(b"{"):])["state"], "pending")
+            self.assertEqual(json.loads(answer[answer.index(b"{") :])["state"], "pending")
 
     def test_one_who_waits_leaves_others_a_thread(self):
         pool = self.serve(token="secret")
         host, port = self.address(pool.url)
         body = b'{"memory_bytes": "1", "wait_ms": "30000"}'
-        request = (HEAD + b"Authorization: Bearer secret\r\nContent-Length: %d\r\n\r\n" % len(body)) + body
+        request = (
+            HEAD + b"Authorization: Bearer secret\r\nContent-Length: %d\r\n\r\n" % len(body)
+        ) + body
         self.flood((host, port), request, 100)
         self.check_answers(pool, self.health(pool))
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A pool of several tenants: a nosy client finds nothing of others', and a rogue host takes nobody's place."""
+
 import json
 import os
 import re
@@ -27,8 +28,13 @@ class TenantsCase(PoolCase):
         self.verifiers = self.store.with_name("verifiers")
 
     def token(self, name):
-        made = subprocess.run([FARCALL, "token", "new", "--verifier", self.verifiers, "--name", name], capture_output=True, text=True,
-                              timeout=60, check=True)
+        made = subprocess.run(
+            [FARCALL, "token", "new", "--verifier", self.verifiers, "--name", name],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
         # It is printed only if no file is named.
         return made.stdout.strip()
 
@@ -45,18 +51,37 @@ class NosyClient(TenantsCase):
     def test_others_claims_do_not_exist(self):
         pool = self.tenants_pool()
         alice, bob = self.as_(self.alice), self.as_(self.bob)
-        status, claim = pool.call("POST", "/v1/claims", {"memory_bytes": str(64 * MIB), "owner": "bob"}, alice)
+        status, claim = pool.call(
+            "POST", "/v1/claims", {"memory_bytes": str(64 * MIB), "owner": "bob"}, alice
+        )
         self.assertEqual((status, is_tenants(claim), claim["owner"]), (201, True, "bob"), claim)
         path = "/v1/claims/" + claim["id"]
         missing = "/v1/claims/c-0000000000000000"
-        for method, verb, body in (("GET", "", None), ("DELETE", "", None), ("PATCH", "", {"share_milli": 1}), ("POST", ":renew", {}),
-                                   ("POST", ":explain", {}), ("POST", ":connect", {})):
+        for method, verb, body in (
+            ("GET", "", None),
+            ("DELETE", "", None),
+            ("PATCH", "", {"share_milli": 1}),
+            ("POST", ":renew", {}),
+            ("POST", ":explain", {}),
+            ("POST", ":connect", {}),
+        ):
             told, absent = (pool.call(method, at + verb, body, bob) for at in (path, missing))
             self.assertEqual((told[0], absent[0]), (404, 404), (method, verb))
-            self.assertEqual(json.dumps(told[1]).replace(claim["id"], "ID"), json.dumps(absent[1]).replace(missing[-18:], "ID"), (method, verb))
-        self.assertEqual(pool.call("GET", "/v1/claims", headers=bob)[1], {"claims": [], "next_page_token": "", "total": 0})
+            self.assertEqual(
+                json.dumps(told[1]).replace(claim["id"], "ID"),
+                json.dumps(absent[1]).replace(missing[-18:], "ID"),
+                (method, verb),
+            )
+        self.assertEqual(
+            pool.call("GET", "/v1/claims", headers=bob)[1],
+            {"claims": [], "next_page_token": "", "total": 0},
+        )
         self.assertEqual(pool.call("GET", "/v1/events", headers=bob)[1]["events"], [])
-        self.assertEqual({event["claim"] for event in pool.call("GET", "/v1/events", headers=alice)[1]["events"]} - {claim["id"]}, set())
+        self.assertEqual(
+            {event["claim"] for event in pool.call("GET", "/v1/events", headers=alice)[1]["events"]}
+            - {claim["id"]},
+            set(),
+        )
         self.assertEqual(pool.call("GET", path, headers=alice)[1]["id"], claim["id"])
         self.assertEqual(pool.claim(claim["id"])["id"], claim["id"], "the operator sees all")
         self.assertEqual(pool.call("PATCH", path, {"share_milli": 1}, alice)[0], 200)
@@ -65,21 +90,30 @@ class NosyClient(TenantsCase):
     def test_programs_come_in_by_their_own_claims(self):
         pool = self.tenants_pool()
         self.host(pool, "one", "--pool-token-file", self.join_token(pool))
-        hers = self.teller(pool, FARCALL_MEM="64MiB", FARCALL_VGPU="a run", FARCALL_TOKEN=self.alice)
-        claim, = pool.call("GET", "/v1/claims", headers=self.as_(self.alice))[1]["claims"]
+        hers = self.teller(
+            pool, FARCALL_MEM="64MiB", FARCALL_VGPU="a run", FARCALL_TOKEN=self.alice
+        )
+        (claim,) = pool.call("GET", "/v1/claims", headers=self.as_(self.alice))[1]["claims"]
         self.assertEqual(pool.call("GET", "/v1/claims", headers=self.as_(self.bob))[1]["total"], 0)
         # Neither by its name nor by its run's.
         for other in ({"FARCALL_CLAIM": claim["id"]}, {"FARCALL_CLAIM": "c-0000000000000000"}):
-            refused = run(pool.endpoint, sys.executable, HERE / "programs/teller.py", environment={**other, "FARCALL_TOKEN": self.bob})
+            refused = run(
+                pool.endpoint,
+                sys.executable,
+                HERE / "programs/teller.py",
+                environment={**other, "FARCALL_TOKEN": self.bob},
+            )
             self.assertIn(f"there is no claim '{other['FARCALL_CLAIM']}'", "\n".join(refused.err))
         self.teller(pool, FARCALL_MEM="64MiB", FARCALL_VGPU="a run", FARCALL_TOKEN=self.bob)
-        his, = pool.call("GET", "/v1/claims", headers=self.as_(self.bob))[1]["claims"]
+        (his,) = pool.call("GET", "/v1/claims", headers=self.as_(self.bob))[1]["claims"]
         self.assertNotEqual(his["id"], claim["id"])
         self.assertEqual(self.say(hers, f"take {MIB}"), "code 0")
 
     def test_what_is_watched_is_ones_own(self):
         pool = self.tenants_pool()
-        request = urllib.request.Request(pool.url + "/v1/claims?watch=1", headers=self.as_(self.bob))
+        request = urllib.request.Request(
+            pool.url + "/v1/claims?watch=1", headers=self.as_(self.bob)
+        )
         stream = urllib.request.urlopen(request, timeout=60)
         self.addCleanup(stream.close)
         hers = pool.call("POST", "/v1/claims", {"memory_bytes": "1"}, self.as_(self.alice))[1]["id"]
@@ -91,9 +125,15 @@ class NosyClient(TenantsCase):
 
     def test_hosts_and_sessions_are_the_operators(self):
         pool = self.tenants_pool()
-        for method, path in (("POST", "/v1/hosts/one:drain"), ("POST", "/v1/hosts/one:cordon"), ("POST", "/v1/hosts/one:uncordon"),
-                             ("GET", "/v1/sessions")):
-            status, error = pool.call(method, path, {} if method == "POST" else None, self.as_(self.alice))
+        for method, path in (
+            ("POST", "/v1/hosts/one:drain"),
+            ("POST", "/v1/hosts/one:cordon"),
+            ("POST", "/v1/hosts/one:uncordon"),
+            ("GET", "/v1/sessions"),
+        ):
+            status, error = pool.call(
+                method, path, {} if method == "POST" else None, self.as_(self.alice)
+            )
             self.assertEqual((status, error["code"]), (403, "forbidden"), path)
         self.assertEqual(pool.call("GET", "/v1/claims", headers=self.as_("0" * 64))[0], 401)
         self.assertEqual(pool.call("GET", "/v1/claims", headers={"Authorization": ""})[0], 401)
@@ -101,29 +141,47 @@ class NosyClient(TenantsCase):
     def test_an_idempotency_key_is_its_tenants(self):
         pool = self.tenants_pool()
         key = {"Idempotency-Key": "deploy-1"}
-        first, second = (pool.call("POST", "/v1/claims", {"memory_bytes": size}, {**self.as_(token), **key})
-                         for token, size in ((self.alice, "1"), (self.bob, "2")))
+        first, second = (
+            pool.call("POST", "/v1/claims", {"memory_bytes": size}, {**self.as_(token), **key})
+            for token, size in ((self.alice, "1"), (self.bob, "2"))
+        )
         self.assertEqual((first[0], second[0]), (201, 201), second)
         self.assertNotEqual(first[1]["id"], second[1]["id"])
-        self.assertEqual(pool.call("POST", "/v1/claims", {"memory_bytes": "1"}, {**self.as_(self.alice), **key})[1]["id"], first[1]["id"])
+        self.assertEqual(
+            pool.call("POST", "/v1/claims", {"memory_bytes": "1"}, {**self.as_(self.alice), **key})[
+                1
+            ]["id"],
+            first[1]["id"],
+        )
         # Also after a restart.
         addresses = pool.addresses()
         pool.stop()
         pool = self.serve("--token-verifier", str(self.verifiers), token="operator", **addresses)
-        self.assertEqual(pool.call("POST", "/v1/claims", {"memory_bytes": "2"}, {**self.as_(self.bob), **key})[1]["id"], second[1]["id"])
-        self.assertEqual(pool.call("GET", "/v1/claims/" + first[1]["id"], headers=self.as_(self.bob))[0], 404)
+        self.assertEqual(
+            pool.call("POST", "/v1/claims", {"memory_bytes": "2"}, {**self.as_(self.bob), **key})[
+                1
+            ]["id"],
+            second[1]["id"],
+        )
+        self.assertEqual(
+            pool.call("GET", "/v1/claims/" + first[1]["id"], headers=self.as_(self.bob))[0], 404
+        )
 
     def test_one_tenant_takes_so_many_and_others_are_served(self):
         pool = self.tenants_pool("--max-tenant-claims", "8")
         alice, bob = self.as_(self.alice), self.as_(self.bob)
-        made = [pool.call("POST", "/v1/claims", {"memory_bytes": str(1 << 50)}, alice) for _ in range(8)]
+        made = [
+            pool.call("POST", "/v1/claims", {"memory_bytes": str(1 << 50)}, alice) for _ in range(8)
+        ]
         self.assertEqual({status for status, _ in made}, {201})
         status, error = pool.call("POST", "/v1/claims", {}, alice)
         self.assertEqual((status, error["code"]), (429, "too_many"))
         self.assertIn("this token has 8 of 8", error["message"])
         self.assertEqual(pool.call("POST", "/v1/claims", {}, bob)[0], 201)
         # One that is over makes room, but not for any number a minute.
-        self.assertEqual(pool.call("DELETE", "/v1/claims/" + made[0][1]["id"], headers=alice)[0], 200)
+        self.assertEqual(
+            pool.call("DELETE", "/v1/claims/" + made[0][1]["id"], headers=alice)[0], 200
+        )
         end, kept, answers = time.monotonic() + 3, 0, []
         while time.monotonic() < end:
             status, answer = pool.call("POST", "/v1/claims", {}, alice)
@@ -137,28 +195,52 @@ class NosyClient(TenantsCase):
 
 class RogueHost(TenantsCase):
     def joined(self, pool, name, token):
-        status, answer = pool.call("POST", "/v1/join", {"host": name, "token": token}, {"Authorization": ""})
+        status, answer = pool.call(
+            "POST", "/v1/join", {"host": name, "token": token}, {"Authorization": ""}
+        )
         return status, answer.get("credential") or answer["message"]
 
     def new_token(self, pool, **request):
         return pool.post("/v1/join-tokens", **request)["token"]
 
-    def rogue(self, pool, credential, name, gpu="GPU", endpoint="tcp://127.0.0.1:1", beats=1, claims=0):
+    def rogue(
+        self, pool, credential, name, gpu="GPU", endpoint="tcp://127.0.0.1:1", beats=1, claims=0
+    ):
         env = {"PATH": os.environ["PATH"], **({"FARCALL_TOKEN": credential} if credential else {})}
-        command = [BUILD / "tests/security/rogue_host", pool.addresses()["grpc"], name, gpu, endpoint, str(beats), str(claims)]
+        command = [
+            BUILD / "tests/security/rogue_host",
+            pool.addresses()["grpc"],
+            name,
+            gpu,
+            endpoint,
+            str(beats),
+            str(claims),
+        ]
         return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60).stdout
 
     def test_clients_tokens_let_no_host_in(self):
         pool = self.tenants_pool()
         for token in (self.alice, "operator", "", "0" * 64):
             self.assertEqual(self.joined(pool, "evil", token)[0], 401, token)
-            self.assertIn("code 16: this host has not joined the pool", self.rogue(pool, token, "evil"))
+            self.assertIn(
+                "code 16: this host has not joined the pool", self.rogue(pool, token, "evil")
+            )
         path = self.store.with_name("token")
         path.write_text("operator\n")
-        server = Server("--pool", pool.url, "--pool-name", "evil", "--pool-token-file", str(path),
-                        environment={"FARCALL_CACHE_DIR": str(self.store.parent)})
+        server = Server(
+            "--pool",
+            pool.url,
+            "--pool-name",
+            "evil",
+            "--pool-token-file",
+            str(path),
+            environment={"FARCALL_CACHE_DIR": str(self.store.parent)},
+        )
         self.addCleanup(server.stop)
-        until(lambda: "the join token is wrong, was used, or has expired" in server.log_text(), what="its refusal")
+        until(
+            lambda: "the join token is wrong, was used, or has expired" in server.log_text(),
+            what="its refusal",
+        )
         self.assertEqual(pool.hosts(), {})
         # Only the operator lets hosts in.
         self.assertEqual(pool.call("POST", "/v1/join-tokens", {}, self.as_(self.alice))[0], 403)
@@ -209,8 +291,23 @@ class RogueHost(TenantsCase):
     def test_a_restarted_host_needs_no_other_token(self):
         pool = self.tenants_pool()
         token = self.store.with_name("join")
-        done = subprocess.run([FARCALL, "pool", "join-token", "new", str(token), "--expires", "10m", "--pool", pool.url], capture_output=True,
-                              text=True, timeout=60, env={**os.environ, "FARCALL_TOKEN": "operator"})
+        done = subprocess.run(
+            [
+                FARCALL,
+                "pool",
+                "join-token",
+                "new",
+                str(token),
+                "--expires",
+                "10m",
+                "--pool",
+                pool.url,
+            ],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**os.environ, "FARCALL_TOKEN": "operator"},
+        )
         self.assertEqual((done.returncode, token.stat().st_mode & 0o777), (0, 0o600), done.stderr)
         first = self.host(pool, "one", "--pool-token-file", str(token))
         instance = pool.hosts()["one"]["instance"]
@@ -224,11 +321,18 @@ class RogueHost(TenantsCase):
     def test_what_a_host_says_is_shown_as_text(self):
         pool = self.serve()
         self.assertIn("answered", self.rogue(pool, None, "one", gpu=HOSTILE))
-        self.assertIn("code 3: report: endpoint", self.rogue(pool, None, "two", endpoint="tcp://x\x1b:1"))
+        self.assertIn(
+            "code 3: report: endpoint", self.rogue(pool, None, "two", endpoint="tcp://x\x1b:1")
+        )
         self.assertIn("code 3: report: a host's name", self.rogue(pool, None, "two\x1b[2J"))
         gpu = pool.hosts()["one"]["gpus"][0]["name"]
         self.assertIsNone(CONTROL.search(gpu), gpu)
-        shown = subprocess.run([FARCALL, "pool", "list", "--hosts", "--pool", pool.url], capture_output=True, text=True, timeout=60).stdout
+        shown = subprocess.run(
+            [FARCALL, "pool", "list", "--hosts", "--pool", pool.url],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        ).stdout
         self.assertIn("GPU", shown)
         self.assertIsNone(CONTROL.search(shown), shown)
 
@@ -237,7 +341,9 @@ class RogueHost(TenantsCase):
         credential = self.joined(pool, "one", self.new_token(pool))[1]
         self.assertIn("answered", self.rogue(pool, credential, "one", beats=3, claims=3000))
         self.assertLessEqual(pool.get("/v1/claims")["total"], 4096)
-        self.assertEqual(pool.call("GET", "/v1/claims", headers=self.as_(self.alice))[1]["total"], 0)
+        self.assertEqual(
+            pool.call("GET", "/v1/claims", headers=self.as_(self.alice))[1]["total"], 0
+        )
         self.assertEqual(pool.call("POST", "/v1/claims", {}, self.as_(self.alice))[0], 201)
 
     def test_a_lease_is_not_shown_again_after_its_host_has_restarted(self):
@@ -259,10 +365,15 @@ class RogueHost(TenantsCase):
             self.addCleanup(fake.close)
             client = run(fake.endpoint, sys.executable, HERE / "programs/teller.py")
             return client.process.returncode, "\n".join(client.err)
-        self.assertIn("for another start of this host's server", until(lambda: shown(lease)[1], what="a refusal"))
+
+        self.assertIn(
+            "for another start of this host's server",
+            until(lambda: shown(lease)[1], what="a refusal"),
+        )
 
         def fresh():
             return shown(pool.post(path + ":connect")["token"])[0] == 0
+
         until(fresh, what="a new lease opens")
 
 

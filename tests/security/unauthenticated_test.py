@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Peers without a token, from the honest client's own address and from others: servers and pools with low limits survive
 them, hold little for them, and let the honest client in throughout."""
+
 import os
 import pathlib
 import resource
@@ -58,8 +59,12 @@ class Peer:
         # The test is of the port and not of the scheduler: floods take what processors are left.
         nice = [] if is_gentle else ["nice", "-n", "15"]
         self.mode = mode
-        self.process = subprocess.Popen([*nice, PEER, mode, str(port), source, str(seconds), str(count)], env=environment,
-                                        stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            [*nice, PEER, mode, str(port), source, str(seconds), str(count)],
+            env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
 
     def lines(self):
         out, _ = self.process.communicate(timeout=60)
@@ -74,6 +79,7 @@ class Peer:
 
 class Flooded(link_proxy.LinkProxy):
     """Closes the first three connections before it has heard them, as a port may that is flooded."""
+
     closed = 0
 
     def _connect(self, client):
@@ -92,6 +98,7 @@ class Unauthenticated(unittest.TestCase):
         def become():
             resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
             resource.setrlimit(resource.RLIMIT_NOFILE, (min(256, files), files))
+
         other = {"user": user, "group": user, "extra_groups": []} if os.getuid() == 0 else {}
         return {"preexec_fn": become, **other}
 
@@ -103,8 +110,16 @@ class Unauthenticated(unittest.TestCase):
 
     def serve(self, *flags, **options):
         home = self.folder()
-        server = Server("--grace", 0, "--log-level", "error", *flags, token=TOKEN,
-                        environment={"HOME": home, "XDG_CACHE_HOME": home, "FARCALL_CACHE_DIR": home}, **options)
+        server = Server(
+            "--grace",
+            0,
+            "--log-level",
+            "error",
+            *flags,
+            token=TOKEN,
+            environment={"HOME": home, "XDG_CACHE_HOME": home, "FARCALL_CACHE_DIR": home},
+            **options,
+        )
         self.addCleanup(server.stop)
         return server
 
@@ -120,9 +135,12 @@ class Unauthenticated(unittest.TestCase):
             lines = self.peer(mode, port, OWN, seconds, token=TOKEN, is_gentle=True).lines()
             tries = [float(line) if line[0].isdigit() else float("inf") for line in lines]
             in_time = sum(took <= WITHIN_MS for took in tries)
-            print(f"{what}: {len(tries)} tries, {in_time} within {WITHIN_MS} ms,"
-                  f" median {statistics.median(tries):.0f} ms",
-                  *set(line for line in lines if not line[0].isdigit()), flush=True)
+            print(
+                f"{what}: {len(tries)} tries, {in_time} within {WITHIN_MS} ms,"
+                f" median {statistics.median(tries):.0f} ms",
+                *set(line for line in lines if not line[0].isdigit()),
+                flush=True,
+            )
             if len(tries) >= 3 and in_time >= 0.8 * len(tries):
                 return
         self.fail(f"{what}: {lines}")
@@ -131,7 +149,10 @@ class Unauthenticated(unittest.TestCase):
         """The honest client's tries while that flood comes from its own address and from others."""
         windows = 3
         # They last longer than the honest client needs, and are ended with its last window.
-        floods = [self.peer(mode, port, source, windows * seconds + 0.5, FLOODS[mode]) for source in (OWN, *OTHERS)]
+        floods = [
+            self.peer(mode, port, source, windows * seconds + 0.5, FLOODS[mode])
+            for source in (OWN, *OTHERS)
+        ]
         time.sleep(0.5)  # until it has begun
         self.judge(mode, honest, port, seconds, windows)
         for flood in floods:
@@ -151,7 +172,10 @@ class Unauthenticated(unittest.TestCase):
         for mode in FLOODS:
             self.flood(server.port, mode, 2)
         self.assertIsNone(server.process.poll(), server.log_text())
-        until(lambda: len(server.workers()) == 1 and descriptors(pid) <= before, what="all descriptors are back")
+        until(
+            lambda: len(server.workers()) == 1 and descriptors(pid) <= before,
+            what="all descriptors are back",
+        )
         self.assertIsNone(held.process.poll(), held.err)
 
     def test_a_server_for_which_thousands_wait(self):
@@ -161,7 +185,10 @@ class Unauthenticated(unittest.TestCase):
         self.judge("nobody else", "honest", server.port, 0.5)
         until(lambda: not server.workers(), what="the honest client's sessions are over")
         before, memory = descriptors(pid), resident_bytes(pid)
-        silent = [self.peer(mode, server.port, source, 60, count // 2, is_gentle=True) for mode, source in (("silence", OWN), ("half", OTHERS[0]))]
+        silent = [
+            self.peer(mode, server.port, source, 60, count // 2, is_gentle=True)
+            for mode, source in (("silence", OWN), ("half", OTHERS[0]))
+        ]
         until(lambda: descriptors(pid) >= before + count, 60, "all wait")
         each = (resident_bytes(pid) - memory) / count
         print(f"{count} connections wait: {each:.0f} bytes each", flush=True)
@@ -170,7 +197,10 @@ class Unauthenticated(unittest.TestCase):
         self.judge("thousands wait", "honest", server.port, 1.5)
         for peer in silent:
             peer.kill()
-        until(lambda: not server.workers() and descriptors(pid) <= before, what="all descriptors are back")
+        until(
+            lambda: not server.workers() and descriptors(pid) <= before,
+            what="all descriptors are back",
+        )
 
     def test_a_client_that_is_closed_before_it_is_heard_tries_again(self):
         proxy = Flooded(("127.0.0.1", self.serve().port))
@@ -178,9 +208,17 @@ class Unauthenticated(unittest.TestCase):
         client = run(proxy.url, "steps", 1, token=TOKEN)
         self.assertEqual((client.process.returncode, proxy.closed), (0, 3), client.err)
 
-    @unittest.skipIf(not (BUILD / "libexec/farcall").is_dir() or not list((BUILD / "libexec/farcall").glob("*pool*")), "no pool in this build")
+    @unittest.skipIf(
+        not (BUILD / "libexec/farcall").is_dir()
+        or not list((BUILD / "libexec/farcall").glob("*pool*")),
+        "no pool in this build",
+    )
     def test_a_pools_data_port_with_low_limits(self):
-        pool = pool_case.Pool(pathlib.Path(self.folder(), "pool.db"), token=TOKEN, popen=self.limits(threads=150, files=400))
+        pool = pool_case.Pool(
+            pathlib.Path(self.folder(), "pool.db"),
+            token=TOKEN,
+            popen=self.limits(threads=150, files=400),
+        )
         self.addCleanup(pool.stop)
         port, pid = int(pool.endpoint.rsplit(":", 1)[1]), pool.process.pid
         self.assertEqual(limit_of_descriptors(pid), 400, "its soft limit is raised to the hard one")

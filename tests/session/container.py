@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs a program as a container would that has less than a machine: bubblewrap's namespaces, without Docker.
 
-    Container("no-shm").run(url, "/path/of/a.out")
+Container("no-shm").run(url, "/path/of/a.out")
 """
+
 import os
 import pathlib
 import resource
@@ -22,7 +23,9 @@ def available():
     if not shutil.which("bwrap"):
         return "no bwrap: apt-get install bubblewrap"
     done = subprocess.run(["bwrap", "--ro-bind", "/", "/", "true"], capture_output=True, text=True)
-    return "" if done.returncode == 0 else f"bwrap cannot make namespaces here: {done.stderr.strip()}"
+    return (
+        "" if done.returncode == 0 else f"bwrap cannot make namespaces here: {done.stderr.strip()}"
+    )
 
 
 def _bare_devices():
@@ -63,7 +66,10 @@ class Container:
         if "/tmp" in (str(BUILD.parents[-2]), str(HERE.parents[-2])):
             self.flags += [*_shown(HERE.parents[1]), *_shown(BUILD)]
         self.environment = {"PATH": "/usr/bin:/bin", "HOME": "/tmp"}
-        for name in ("LD_PRELOAD", "ASAN_OPTIONS"):  # a sanitizer's runtime, for what runs inside alone
+        for name in (
+            "LD_PRELOAD",
+            "ASAN_OPTIONS",
+        ):  # a sanitizer's runtime, for what runs inside alone
             if name in os.environ:
                 self.flags += ["--setenv", name, os.environ[name]]
         self.before, self.limits = [], {}
@@ -71,12 +77,21 @@ class Container:
         self.flags += _bare_devices()
         if kind == "read-only":
             self.flags += ["--remount-ro", "/tmp", "--remount-ro", "/dev"]
-            self.environment["HOME"] = "/"  # root's own may hold a cache that nothing is left to write to
+            self.environment["HOME"] = (
+                "/"  # root's own may hold a cache that nothing is left to write to
+            )
         elif kind == "nobody":
             self.flags += _nobody()
             self.environment["HOME"] = "/nonexistent"
             if os.getuid() == 0:
-                self.before = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs", "--"]
+                self.before = [
+                    "setpriv",
+                    "--reuid=65534",
+                    "--regid=65534",
+                    "--clear-groups",
+                    "--no-new-privs",
+                    "--",
+                ]
         elif kind == "few-files":
             self.limits[resource.RLIMIT_NOFILE] = 64
         elif kind == "small-stack":
@@ -86,9 +101,24 @@ class Container:
         def limit():
             for which, value in self.limits.items():
                 resource.setrlimit(which, (value, value))
+
         env = dict(self.environment, **environment)
-        return subprocess.run(["bwrap", *self.flags, "--die-with-parent", "--chdir", "/", *self.before, *map(str, command)], env=env,
-                              preexec_fn=limit, capture_output=True, text=True, timeout=LIMIT_S)
+        return subprocess.run(
+            [
+                "bwrap",
+                *self.flags,
+                "--die-with-parent",
+                "--chdir",
+                "/",
+                *self.before,
+                *map(str, command),
+            ],
+            env=env,
+            preexec_fn=limit,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+        )
 
 
 def reach(url):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The control service: what farcall ps and top show, what farcall quota changes, who may ask, and that it costs the server nothing."""
+
 import json
 import os
 import pathlib
@@ -13,7 +14,7 @@ import tempfile
 import unittest
 import urllib.request
 
-from harness import BUILD, FARCALL, HERE, Client, Server, Teller, run, until
+from harness import BUILD, FARCALL, Server, Teller, run, until
 
 MIB = 1 << 20
 CONTROL = BUILD / "libexec/farcall/farcall-control"
@@ -36,7 +37,9 @@ class Control(unittest.TestCase):
         return teller
 
     def farcall(self, *command, code=0):
-        done = subprocess.run([FARCALL, *command, "--control", self.path], capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            [FARCALL, *command, "--control", self.path], capture_output=True, text=True, timeout=60
+        )
         self.assertEqual(done.returncode, code, done.stderr)
         if code:
             self.assertEqual((done.stdout, done.stderr.count("\n")), ("", 1), done.stderr)
@@ -54,7 +57,10 @@ class Control(unittest.TestCase):
         teller = self.teller(server, FARCALL_VGPU="the token of this test")
         self.assertEqual(teller.say(f"take {64 * MIB}"), "code 0")
         status = self.status()
-        self.assertEqual((status["device_kind"], status["sessions_started"], len(status["vgpus"])), ("cpu", "1", 1))
+        self.assertEqual(
+            (status["device_kind"], status["sessions_started"], len(status["vgpus"])),
+            ("cpu", "1", 1),
+        )
         vgpu = status["vgpus"][0]
         session, memory = vgpu["sessions"][0], vgpu["devices"][0]
         self.assertEqual(session["pid"], teller.client.process.pid)
@@ -103,11 +109,15 @@ class Control(unittest.TestCase):
         charged = int(self.vgpu()["devices"][0]["charged_bytes"])
         for limit in ("heap", "printf"):
             self.assertEqual(teller.say(f"{limit} {65 * MIB}"), "code 2")
-        self.assertLessEqual(int(self.vgpu()["devices"][0]["charged_bytes"]), charged)  # credit may have been recalled
+        self.assertLessEqual(
+            int(self.vgpu()["devices"][0]["charged_bytes"]), charged
+        )  # credit may have been recalled
         self.assertEqual(teller.say(f"heap {16 * MIB}"), "code 0")
         self.assertEqual(teller.say(f"printf {8 * MIB}"), "code 0")
         self.assertEqual(teller.say(f"heap {24 * MIB}"), "code 0")
-        self.assertEqual(teller.say(f"heap {4 * MIB}"), "code 0")  # charged as it was: nobody says what the driver gives back
+        self.assertEqual(
+            teller.say(f"heap {4 * MIB}"), "code 0"
+        )  # charged as it was: nobody says what the driver gives back
         self.assertGreaterEqual(int(self.vgpu()["devices"][0]["charged_bytes"]), 32 * MIB)
         self.assertEqual(teller.say(f"take {40 * MIB}"), "code 2")
         self.assertEqual(teller.say(f"heap {24 * MIB}"), "code 0")
@@ -118,39 +128,90 @@ class Control(unittest.TestCase):
         self.teller(server, FARCALL_MEM="128MiB", FARCALL_SHARE="20%")
         before = self.vgpu()
         name = before["id"]
-        quota = [name_ for name_ in before if name_ not in ("sessions", "devices") and not name_.startswith("net_")]
-        for flags in (["--mem", "0"], ["--mem", "-1"], ["--mem", "4XiB"], ["--mem", "1GiB"], ["--mem", "99999999999TiB"], ["--mem", "4 GiB please"],
-                      ["--share", "101%"], ["--share", "30"], ["--share", "-5%"], ["--share", "nan"], ["--share", "inf%"], ["--share", "half"],
-                      ["--limit", "10%"], ["--limit", "1e9%"], ["--limit", "%"], ["--priority", "vip"], ["--priority", ""], ["--priority", "high"],
-                      ["--net", "fast"], ["--net", "1TB/s"], ["--share", "30%", "--mem", "1GiB"], ["--mem", "64MiB", "--net", "1TB/s"], [], ["--shares", "30%"]):
+        quota = [
+            name_
+            for name_ in before
+            if name_ not in ("sessions", "devices") and not name_.startswith("net_")
+        ]
+        for flags in (
+            ["--mem", "0"],
+            ["--mem", "-1"],
+            ["--mem", "4XiB"],
+            ["--mem", "1GiB"],
+            ["--mem", "99999999999TiB"],
+            ["--mem", "4 GiB please"],
+            ["--share", "101%"],
+            ["--share", "30"],
+            ["--share", "-5%"],
+            ["--share", "nan"],
+            ["--share", "inf%"],
+            ["--share", "half"],
+            ["--limit", "10%"],
+            ["--limit", "1e9%"],
+            ["--limit", "%"],
+            ["--priority", "vip"],
+            ["--priority", ""],
+            ["--priority", "high"],
+            ["--net", "fast"],
+            ["--net", "1TB/s"],
+            ["--share", "30%", "--mem", "1GiB"],
+            ["--mem", "64MiB", "--net", "1TB/s"],
+            [],
+            ["--shares", "30%"],
+        ):
             with self.subTest(flags=flags):
-                done = subprocess.run([FARCALL, "quota", "set", name, *flags, "--control", self.path], capture_output=True, text=True, timeout=60)
+                done = subprocess.run(
+                    [FARCALL, "quota", "set", name, *flags, "--control", self.path],
+                    capture_output=True,
+                    text=True,
+                    timeout=60,
+                )
                 self.assertIn(done.returncode, (1, 2), done)
                 self.assertEqual((done.stdout, done.stderr.count("\n")), ("", 1), done.stderr)
                 after = self.vgpu()
-                self.assertEqual({each: after[each] for each in quota}, {each: before[each] for each in quota})
+                self.assertEqual(
+                    {each: after[each] for each in quota}, {each: before[each] for each in quota}
+                )
                 self.assertEqual(after["net_bytes_per_s"], before["net_bytes_per_s"])
-                self.assertEqual(after["devices"][0]["quota_bytes"], before["devices"][0]["quota_bytes"])
+                self.assertEqual(
+                    after["devices"][0]["quota_bytes"], before["devices"][0]["quota_bytes"]
+                )
         for nobody in ("vgpu-00000000", "", "x" * 300):
-            self.assertIn("no vGPU is named", self.farcall("quota", "set", nobody, "--mem", "64MiB", code=1))
+            self.assertIn(
+                "no vGPU is named", self.farcall("quota", "set", nobody, "--mem", "64MiB", code=1)
+            )
 
     def test_device_time_is_changed_while_it_runs(self):
         server = self.serve("--max-limit", "80%")
         self.teller(server)
         self.teller(server, FARCALL_SHARE="50%")
         first, second = self.status()["vgpus"]
-        self.assertEqual((first["share_milli"], first["limit_milli"], first["priority"]), (0, 800, "normal"))
+        self.assertEqual(
+            (first["share_milli"], first["limit_milli"], first["priority"]), (0, 800, "normal")
+        )
         self.assertEqual(second["share_milli"], 500)
-        self.farcall("quota", "set", first["id"], "--share", "30%", "--limit", "40%", "--priority", "low")
+        self.farcall(
+            "quota", "set", first["id"], "--share", "30%", "--limit", "40%", "--priority", "low"
+        )
         changed = self.vgpu()
-        self.assertEqual((changed["share_milli"], changed["limit_milli"], changed["priority"]), (300, 400, "low"))
+        self.assertEqual(
+            (changed["share_milli"], changed["limit_milli"], changed["priority"]), (300, 400, "low")
+        )
         # More than is left, more than the server allows, a share above its limit: refused, memory and all.
         for flags in (["--share", "60%", "--mem", "1GiB"], ["--limit", "90%"], ["--share", "45%"]):
-            self.farcall("quota", "set", first["id"], *flags, code=1 if "60%" in flags or "90%" in flags else 2)
+            self.farcall(
+                "quota",
+                "set",
+                first["id"],
+                *flags,
+                code=1 if "60%" in flags or "90%" in flags else 2,
+            )
             after = self.vgpu()
             # Sessions and their traffic go on.
             kept = [name for name in changed if name != "sessions" and not name.startswith("net_")]
-            self.assertEqual({name: after[name] for name in kept}, {name: changed[name] for name in kept})
+            self.assertEqual(
+                {name: after[name] for name in kept}, {name: changed[name] for name in kept}
+            )
         self.farcall("quota", "set", first["id"], "--priority", "normal")
         self.assertEqual((self.vgpu()["share_milli"], self.vgpu()["priority"]), (300, "normal"))
 
@@ -159,13 +220,18 @@ class Control(unittest.TestCase):
         self.teller(server)
         name = self.vgpu()["id"]
         for flags, words, code in (
-                (["vgpu-00000000", "--mem", "1MiB"], ("vgpu-00000000", "farcall ps"), 1),
-                ([name], ("nothing to change",), 2),
-                ([name, "--mem", "1Gi"], ("1Gi", "4GiB"), 2),
-                ([name, "--mem", "65MiB"], (str(65 * MIB), str(64 * MIB)), 2),  # above the server's own ceiling
-                ([name, "--mem", "0"], ("memory 0",), 2),
-                ([name, "--share", "130%"], ("130%", "30%"), 2),
-                ([name, "--priority", "urgent"], ("urgent",), 2)):
+            (["vgpu-00000000", "--mem", "1MiB"], ("vgpu-00000000", "farcall ps"), 1),
+            ([name], ("nothing to change",), 2),
+            ([name, "--mem", "1Gi"], ("1Gi", "4GiB"), 2),
+            (
+                [name, "--mem", "65MiB"],
+                (str(65 * MIB), str(64 * MIB)),
+                2,
+            ),  # above the server's own ceiling
+            ([name, "--mem", "0"], ("memory 0",), 2),
+            ([name, "--share", "130%"], ("130%", "30%"), 2),
+            ([name, "--priority", "urgent"], ("urgent",), 2),
+        ):
             said = self.farcall("quota", "set", *flags, code=code)
             for word in words:
                 self.assertIn(word, said)
@@ -178,8 +244,21 @@ class Control(unittest.TestCase):
             return
         self.path.parent.chmod(0o755)
         self.path.chmod(0o666)  # as if its mode had been loosened: the service looks at who calls
-        asked = subprocess.run(["setpriv", "--reuid", "65534", "--clear-groups", CONTROL, "ps", "--control", self.path],
-                               capture_output=True, text=True, timeout=60)
+        asked = subprocess.run(
+            [
+                "setpriv",
+                "--reuid",
+                "65534",
+                "--clear-groups",
+                CONTROL,
+                "ps",
+                "--control",
+                self.path,
+            ],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
         self.assertEqual(asked.returncode, 1, asked.stdout)
         self.assertIn("nobody answers", asked.stderr)
 
@@ -233,12 +312,20 @@ class Control(unittest.TestCase):
         until(lambda: "session_ended" in audit.read_text(), what="the end is written")
         notes = [json.loads(line) for line in audit.read_text().splitlines()]
         times = [note["time"] for note in notes]
-        self.assertEqual([note["event"] for note in notes], ["session_started", "quota_set", "quota_set", "session_refused", "session_ended"])
+        self.assertEqual(
+            [note["event"] for note in notes],
+            ["session_started", "quota_set", "quota_set", "session_refused", "session_ended"],
+        )
         started, changed, slowed, refused, ended = notes
-        self.assertEqual((started["pid"], started["memory_bytes"]), (teller.client.process.pid, [64 * MIB]))
+        self.assertEqual(
+            (started["pid"], started["memory_bytes"]), (teller.client.process.pid, [64 * MIB])
+        )
         self.assertEqual((changed["vgpu"], changed["memory_bytes"]), (started["vgpu"], 32 * MIB))
         del slowed["time"]  # what was set, and nothing else
-        self.assertEqual(slowed, {"event": "quota_set", "vgpu": started["vgpu"], "limit_milli": 400, "priority": "low"})
+        self.assertEqual(
+            slowed,
+            {"event": "quota_set", "vgpu": started["vgpu"], "limit_milli": 400, "priority": "low"},
+        )
         self.assertIn("full", refused["why"])
         self.assertEqual((ended["vgpu"], ended["memory_bytes"]), (started["vgpu"], [32 * MIB]))
         self.assertEqual(sorted(times), times)
@@ -253,14 +340,21 @@ class Control(unittest.TestCase):
 
         def scraped():
             try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+                with urllib.request.urlopen(
+                    f"http://127.0.0.1:{port}/metrics", timeout=10
+                ) as answer:
                     return answer.read().decode()
             except OSError:
                 return ""
+
         text = until(scraped, what="metrics")
         values = dict(re.findall(r"^(farcall_\w+(?:\{[^}]*\})?) (\S+)$", text, re.M))
         self.assertEqual(values["farcall_sessions"], "1")
-        used = [float(value) for name, value in values.items() if name.startswith("farcall_vgpu_memory_used_bytes{")]
+        used = [
+            float(value)
+            for name, value in values.items()
+            if name.startswith("farcall_vgpu_memory_used_bytes{")
+        ]
         self.assertEqual(len(used), 1)
         self.assertGreaterEqual(used[0], 64 * MIB)
         self.assertIn('device="0"', text)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Round trips, counted by the shim and by a proxy in the path."""
+
 import pathlib
 import tempfile
 import time
@@ -33,7 +34,11 @@ class Counts(unittest.TestCase):
 
     def test_the_shims_round_trips_are_those_a_proxy_sees(self):
         with Server() as server:
-            for command in (("steps", 20, 0), ("steps", 3, 0, 8), (BUILD / "examples/stream_overlap",)):
+            for command in (
+                ("steps", 20, 0),
+                ("steps", 3, 0, 8),
+                (BUILD / "examples/stream_overlap",),
+            ):
                 stats, counts = self.measured(server, *command)
                 lanes = min(counts["lane_hellos"], 1)  # they are dialled at once
                 seen = counts["hellos"] + lanes + counts["wanted_replies"]
@@ -62,14 +67,22 @@ class Counts(unittest.TestCase):
             self.assertEqual(many["round_trips"], few["round_trips"])
             for name in ("cuKernelGetFunction", "cuKernelSetAttribute", "cuFuncSetAttribute"):
                 self.assertEqual(many["calls"].get(name, {"waited": 0})["waited"], 0, name)
-            self.assertGreaterEqual(many["posted"] - few["posted"], 14 * 4)  # two settings, the function, the launch
+            self.assertGreaterEqual(
+                many["posted"] - few["posted"], 14 * 4
+            )  # two settings, the function, the launch
 
     def test_an_image_of_few_kernels_is_asked_once(self):
         """Its load waits; what is known of its kernels comes with the answer."""
         with Server() as server, tempfile.TemporaryDirectory() as cache:
             stats, _ = self.measured(server, BUILD / "examples/vector_add", cache=cache)
             self.assertEqual(stats["calls"]["cuLibraryLoadData"]["waited"], 1)
-            self.assertEqual((stats["calls"]["cuLibraryGetKernel"]["calls"], stats["calls"]["cuLibraryGetKernel"]["waited"]), (1, 0))
+            self.assertEqual(
+                (
+                    stats["calls"]["cuLibraryGetKernel"]["calls"],
+                    stats["calls"]["cuLibraryGetKernel"]["waited"],
+                ),
+                (1, 0),
+            )
 
     def test_a_tensor_described_again_costs_no_wait(self):
         with Server(device="dry") as server, tempfile.TemporaryDirectory() as cache:
@@ -116,7 +129,9 @@ class Counts(unittest.TestCase):
 
     def test_a_profiled_range_is_counted_apart(self):
         with Server() as server:
-            stats, counts = self.measured(server, "ranged", 3, 5, marks=("cuProfilerStart", "cuProfilerStop"))
+            stats, counts = self.measured(
+                server, "ranged", 3, 5, marks=("cuProfilerStart", "cuProfilerStop")
+            )
         profiled = stats["profiled"]
         self.assertEqual(profiled["round_trips"], 5)
         self.assertEqual(profiled["posted"], 3)
@@ -124,7 +139,9 @@ class Counts(unittest.TestCase):
         self.assertGreaterEqual(stats["calls"]["cuStreamSynchronize"]["waited"], 9)
         start, stop = counts["marks"]
         self.assertEqual(stop["wanted_replies"] - start["wanted_replies"], 5)
-        self.assertEqual(stop["records_out"] - start["records_out"] - 1, 8)  # without the record that ends it
+        self.assertEqual(
+            stop["records_out"] - start["records_out"] - 1, 8
+        )  # without the record that ends it
 
     def test_a_warm_start_takes_at_most_8_round_trips_to_the_first_kernel(self):
         with Server() as server, tempfile.TemporaryDirectory() as cache:

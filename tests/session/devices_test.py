@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER in all their forms, against a server with two devices."""
+
 import json
 import pathlib
 import subprocess
@@ -36,7 +37,9 @@ class VisibleDevices(unittest.TestCase):
             self.assertEqual(seen, NO_DEVICE, visible)
             return
         self.assertEqual(seen["uuids"], [self.uuids[device] for device in devices], visible)
-        self.assertEqual(seen["buses"], [f"0000:{device + 1:02X}:00.0" for device in devices], visible)
+        self.assertEqual(
+            seen["buses"], [f"0000:{device + 1:02X}:00.0" for device in devices], visible
+        )
         self.assertEqual((seen["init"], seen["one_more"]), (0, 101), visible)
 
     def test_all_without_it(self):
@@ -90,19 +93,39 @@ class VisibleDevices(unittest.TestCase):
 
 class ServersDevices(unittest.TestCase):
     def test_a_server_offers_what_gpus_lists(self):
-        with Server("--gpus", "1,0", device="dry", environment={"FARCALL_DRY_DEVICES": "3"}) as server:
+        with Server(
+            "--gpus", "1,0", device="dry", environment={"FARCALL_DRY_DEVICES": "3"}
+        ) as server:
+
             def buses(**environment):
-                return json.loads(run(server.url, sys.executable, PROGRAM, environment=environment).out[-1])["buses"]
+                return json.loads(
+                    run(server.url, sys.executable, PROGRAM, environment=environment).out[-1]
+                )["buses"]
+
             self.assertEqual(buses(), ["0000:02:00.0", "0000:01:00.0"])
             self.assertEqual(buses(CUDA_VISIBLE_DEVICES="1"), ["0000:01:00.0"])
-            self.assertEqual(buses(CUDA_DEVICE_ORDER="PCI_BUS_ID"), ["0000:01:00.0", "0000:02:00.0"])
-            self.assertEqual(buses(CUDA_DEVICE_ORDER="PCI_BUS_ID", CUDA_VISIBLE_DEVICES="1"), ["0000:02:00.0"])
+            self.assertEqual(
+                buses(CUDA_DEVICE_ORDER="PCI_BUS_ID"), ["0000:01:00.0", "0000:02:00.0"]
+            )
+            self.assertEqual(
+                buses(CUDA_DEVICE_ORDER="PCI_BUS_ID", CUDA_VISIBLE_DEVICES="1"), ["0000:02:00.0"]
+            )
 
     def test_a_private_server_leaves_the_list_to_the_program(self):
-        done = subprocess.run([FARCALL, "run", "--device", "dry", "--", sys.executable, PROGRAM], capture_output=True, text=True,
-                              env={"PATH": "/usr/bin:/bin", "FARCALL_DRY_DEVICES": "2", "CUDA_VISIBLE_DEVICES": "1",
-                                   **KEPT})
-        self.assertEqual(json.loads(done.stdout.splitlines()[-1])["buses"], ["0000:02:00.0"], done.stderr)
+        done = subprocess.run(
+            [FARCALL, "run", "--device", "dry", "--", sys.executable, PROGRAM],
+            capture_output=True,
+            text=True,
+            env={
+                "PATH": "/usr/bin:/bin",
+                "FARCALL_DRY_DEVICES": "2",
+                "CUDA_VISIBLE_DEVICES": "1",
+                **KEPT,
+            },
+        )
+        self.assertEqual(
+            json.loads(done.stdout.splitlines()[-1])["buses"], ["0000:02:00.0"], done.stderr
+        )
 
 
 if __name__ == "__main__":

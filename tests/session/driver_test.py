@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Less usual calls of the driver API through the wire: each subject is a program's part that checks its own results."""
+
 import sys
 import unittest
 
@@ -16,7 +17,10 @@ def add(subject):
     def test(self):
         with Server() as server:
             client = run(server.url, "driver_calls", subject)
-            self.assertEqual((client.process.returncode, client.out[-1:]), (0, ["ok"]), (client.out, client.err))
+            self.assertEqual(
+                (client.process.returncode, client.out[-1:]), (0, ["ok"]), (client.out, client.err)
+            )
+
     setattr(Driver, f"test_{subject}", test)
 
 
@@ -28,14 +32,20 @@ class Printing(unittest.TestCase):
             for how in ("sync", "reset", "destroy"):
                 for _ in range(5):
                     client = run(server.url, "prints", how)
-                    self.assertEqual((client.process.returncode, client.out), (0, ["printed on the device"]), (how, client.err))
+                    self.assertEqual(
+                        (client.process.returncode, client.out),
+                        (0, ["printed on the device"]),
+                        (how, client.err),
+                    )
 
 
 class Exhaustion(unittest.TestCase):
     def refused_on(self, device, **environment):
         with Server("--mem", "128MiB", device=device) as server:
             client = run(server.url, "driver_calls", "exhaustion", environment=environment)
-            self.assertEqual((client.process.returncode, client.out[-1:]), (0, ["ok"]), (client.out, client.err))
+            self.assertEqual(
+                (client.process.returncode, client.out[-1:]), (0, ["ok"]), (client.out, client.err)
+            )
 
     def test_each_call_that_takes_memory_is_refused_as_cuda_refuses_it(self):
         self.refused_on("cpu")
@@ -51,7 +61,9 @@ class Multicast(unittest.TestCase):
     def bound_on(self, device, environment, **client_environment):
         with Server("--mem", "64MiB", device=device, environment=environment) as server:
             client = run(server.url, "driver_calls", "multicast", environment=client_environment)
-            self.assertEqual((client.process.returncode, client.out[-1:]), (0, ["ok"]), (client.out, client.err))
+            self.assertEqual(
+                (client.process.returncode, client.out[-1:]), (0, ["ok"]), (client.out, client.err)
+            )
 
     def test_memory_of_two_devices_is_bound_to_one_object(self):
         self.bound_on("cpu", {"FARCALL_CPU_DEVICES": "2"})

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A pool that is none: sends whoever says HELLO to an endpoint with a lease of the test's choice."""
+
 import socket
 import struct
 import threading
@@ -30,9 +31,13 @@ class FakePool:
                 greeting = wire_handshake.make_greeting(share)
                 client.sendall(greeting)
                 head = client.recv(wire_handshake.HEADER.size, socket.MSG_WAITALL)
-                hello = head + client.recv(wire_handshake.HEADER.unpack(head)[1], socket.MSG_WAITALL)
-                key, _ = share.answer_keys(greeting, hello, hello[len(head):len(head) + 32])
-                client.sendall(wire_handshake.make_answer(key, wire_handshake.REDIRECT, self.answer))
+                hello = head + client.recv(
+                    wire_handshake.HEADER.unpack(head)[1], socket.MSG_WAITALL
+                )
+                key, _ = share.answer_keys(greeting, hello, hello[len(head) : len(head) + 32])
+                client.sendall(
+                    wire_handshake.make_answer(key, wire_handshake.REDIRECT, self.answer)
+                )
                 client.recv(1)
 
     def close(self):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Links cut, workers and servers killed, under a program that is running."""
+
 import os
 import signal
 import pathlib
@@ -56,7 +57,9 @@ class Faults(unittest.TestCase):
                 for _ in range(5):
                     time.sleep(0.2)
                     proxy.cut()
-                self.assertEqual((client.wait(), client.out[-1:]), (0, ["done"]), (client.out, client.err))
+                self.assertEqual(
+                    (client.wait(), client.out[-1:]), (0, ["done"]), (client.out, client.err)
+                )
 
     def test_a_black_hole_longer_than_the_silence_limit_is_resumed(self):
         with Server() as server:
@@ -76,7 +79,10 @@ class Faults(unittest.TestCase):
             for worker in server.workers():
                 os.kill(worker, signal.SIGKILL)
             self.fails_once(client)
-            self.assertIn("the session has ended: the worker crashed: Killed; start the program again", "\n".join(client.err))
+            self.assertIn(
+                "the session has ended: the worker crashed: Killed; start the program again",
+                "\n".join(client.err),
+            )
             self.assertEqual(run(server.url, "steps", 3).process.returncode, 0)
 
     def test_a_killed_server_is_one_clear_error(self):
@@ -87,20 +93,32 @@ class Faults(unittest.TestCase):
         server.process.kill()
         server.process.wait()
         self.fails_once(client, 80)
-        until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in workers), what="workers end with their server")
+        until(
+            lambda: not any(os.path.exists(f"/proc/{pid}") for pid in workers),
+            what="workers end with their server",
+        )
 
     def test_a_drained_server_waits_for_its_sessions_no_longer_than_it_was_told(self):
-        for flags, signals in ((("--drain", "1"), 1), ((), 2)):  # without a limit it waits until the second signal
+        for flags, signals in (
+            (("--drain", "1"), 1),
+            ((), 2),
+        ):  # without a limit it waits until the second signal
             server = Server(*flags)
             self.addCleanup(server.stop)
             client = Client(server.url, "steps", 1000, 50)
             client.wait_line("step 3")
             for _ in range(signals):
                 server.process.send_signal(signal.SIGTERM)
-                until(lambda: "no new sessions" in server.log_text(), what="the line of the first signal")
+                until(
+                    lambda: "no new sessions" in server.log_text(),
+                    what="the line of the first signal",
+                )
             self.assertEqual(server.process.wait(60), 0)
             self.fails_once(client)
-            self.assertIn("the server is stopping" + ("; its time to drain is over" if flags else ""), "".join(client.err))
+            self.assertIn(
+                "the server is stopping" + ("; its time to drain is over" if flags else ""),
+                "".join(client.err),
+            )
 
     def test_a_link_cut_past_the_grace_is_one_clear_error(self):
         with Server("--grace", "2") as server:
@@ -117,21 +135,29 @@ class Faults(unittest.TestCase):
             holder = Client(server.url, "hold", 450, stdin=subprocess.PIPE, environment=shared)
             holder.wait_line("held")
             refused = run(server.url, "hold", 450, environment=shared)
-            self.assertEqual((refused.process.returncode, refused.out), (3, ["error 2 cudaErrorMemoryAllocation"]))
+            self.assertEqual(
+                (refused.process.returncode, refused.out),
+                (3, ["error 2 cudaErrorMemoryAllocation"]),
+            )
             waiting = Client(server.url, "hold", 450, "try", environment=shared)
             time.sleep(0.3)
             self.assertIsNone(waiting.process.poll(), (waiting.out, waiting.err))
             killed = time.monotonic()
             holder.kill()
             self.assertEqual(waiting.wait(), 0, (waiting.out, waiting.err))
-            self.assertLess(time.monotonic() - killed, 1.0 + 5.0)  # the bound is 1 s; 5 s more for a busy machine
+            self.assertLess(
+                time.monotonic() - killed, 1.0 + 5.0
+            )  # the bound is 1 s; 5 s more for a busy machine
 
     def test_a_worker_gains_nothing_and_runs_nothing_else(self):
         with Server() as server:
             client = Client(server.url, "hold", 1, stdin=subprocess.PIPE)
             client.wait_line("held")
             [worker] = server.workers()
-            status = dict(line.split(":", 1) for line in pathlib.Path(f"/proc/{worker}/status").read_text().splitlines())
+            status = dict(
+                line.split(":", 1)
+                for line in pathlib.Path(f"/proc/{worker}/status").read_text().splitlines()
+            )
             self.assertEqual((status["NoNewPrivs"].strip(), status["Seccomp"].strip()), ("1", "2"))
             client.process.stdin.close()
             self.assertEqual(client.wait(), 0, client.err)
@@ -141,7 +167,10 @@ class Faults(unittest.TestCase):
         with Server("--mem", "6GiB") as server:
             self.finishes_right(Client(server.url, "big_copy", 4100))
             client = run(server.url, "big_copy", 7000)
-            self.assertEqual((client.process.returncode, client.out), (3, ["error 2 cudaErrorMemoryAllocation at cudaMalloc"]))
+            self.assertEqual(
+                (client.process.returncode, client.out),
+                (3, ["error 2 cudaErrorMemoryAllocation at cudaMalloc"]),
+            )
 
 
 if __name__ == "__main__":

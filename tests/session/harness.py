@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starts servers and clients of a build tree for the session tests. FARCALL_BUILD names the tree; servers and pools come
 from FARCALL_SERVER_BUILD where that names another one, made with a sanitizer."""
+
 import json
 import os
 import pathlib
@@ -18,17 +19,24 @@ sys.path.insert(0, str(HERE.parent / "tools"))
 import link_proxy  # noqa: E402,F401
 
 BUILD = pathlib.Path(os.environ["FARCALL_BUILD"])
-SANITIZER = ("LD_PRELOAD", "ASAN_OPTIONS")  # what a program without instrumentation needs to load our libraries with it
+SANITIZER = (
+    "LD_PRELOAD",
+    "ASAN_OPTIONS",
+)  # what a program without instrumentation needs to load our libraries with it
 KEPT = {name: os.environ[name] for name in SANITIZER if name in os.environ}
 FARCALL = BUILD / "bin/farcall"
-SERVER_BUILD = pathlib.Path(os.environ.get("FARCALL_SERVER_BUILD", BUILD))  # whose devices a worker may load
+SERVER_BUILD = pathlib.Path(
+    os.environ.get("FARCALL_SERVER_BUILD", BUILD)
+)  # whose devices a worker may load
 SERVE = SERVER_BUILD / "bin/farcall"
 # Servers and pools hold a sanitizer's runtime: what it takes of memory is no figure of theirs.
 INSTRUMENTED = SERVER_BUILD != BUILD or "ASAN_OPTIONS" in os.environ
 # ThreadSanitizer leaves a server only low addresses. A client with this little room (RLIMIT_AS) takes windows there too, so
 # that both have mapped and shared memory at the same addresses.
 CLIENT_ROOM = 250 << 30 if SERVER_BUILD != BUILD else None
-REPORT = re.compile(r"WARNING: ThreadSanitizer|ERROR: AddressSanitizer|ERROR: LeakSanitizer|: runtime error: ")
+REPORT = re.compile(
+    r"WARNING: ThreadSanitizer|ERROR: AddressSanitizer|ERROR: LeakSanitizer|: runtime error: "
+)
 PROGRAMS = BUILD / "tests/session"
 # FARCALL_TEST_SCHEME=shm: clients that are not led through a proxy use shared memory.
 SCHEME = os.environ.get("FARCALL_TEST_SCHEME", "tcp")
@@ -78,8 +86,24 @@ def command_of(pid):
 
 
 class Server:
-    def __init__(self, *flags, token=None, listen="tcp://127.0.0.1:0", environment=None, device="cpu", popen=None):
-        command = [str(SERVE), "serve", "--listen", listen, "--device", str(device), *map(str, flags)]
+    def __init__(
+        self,
+        *flags,
+        token=None,
+        listen="tcp://127.0.0.1:0",
+        environment=None,
+        device="cpu",
+        popen=None,
+    ):
+        command = [
+            str(SERVE),
+            "serve",
+            "--listen",
+            listen,
+            "--device",
+            str(device),
+            *map(str, flags),
+        ]
         over_shm = SCHEME == "shm" and "--shm" not in command
         if over_shm:
             self.folder = tempfile.TemporaryDirectory()
@@ -88,7 +112,9 @@ class Server:
             command += ["--token", token]
         env = dict(os.environ, **(environment or {}))
         self.log = tempfile.NamedTemporaryFile("w+", suffix=".log")
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True, env=env, **(popen or {}))
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=self.log, text=True, env=env, **(popen or {})
+        )
         self.line = line = self.process.stdout.readline()
         found = re.search(r"serving (\d+) device\(s\) on ((?:tcp|tls)://\S+?:(\d+))\b", line)
         assert found, f"no ready line but {line!r}; log: {self.log_text()}"
@@ -111,10 +137,17 @@ class Server:
         """(pid, whether it waits for a session), but for those that have not begun to be what they will be."""
         own = command_of(self.process.pid)
         # Not by ps: a sanitizer's runtime that is preloaded hangs it.
-        rows = [stat_fields(entry.name) for entry in pathlib.Path("/proc").iterdir() if entry.name.isdigit()]
+        rows = [
+            stat_fields(entry.name)
+            for entry in pathlib.Path("/proc").iterdir()
+            if entry.name.isdigit()
+        ]
         found = []
-        for pid in sorted(pid for pid, state, parent in filter(None, rows)
-                          if parent == self.process.pid and state != "Z"):
+        for pid in sorted(
+            pid
+            for pid, state, parent in filter(None, rows)
+            if parent == self.process.pid and state != "Z"
+        ):
             # Once for each: a sanitizer's runtime may execute the program again, which has no
             # command line meanwhile.
             command = command_of(pid)
@@ -158,18 +191,32 @@ class Client:
 
     def __init__(self, endpoint, *command, token=None, environment=None, stdin=subprocess.DEVNULL):
         self.stats_path = tempfile.mktemp(suffix=".json")
-        env = {"PATH": "/usr/bin:/bin", "HOME": os.environ.get("HOME", "/tmp"), "FARCALL_ENDPOINT": endpoint,
-               "LD_LIBRARY_PATH": str(BUILD / "lib/farcall"), "FARCALL_STATS": self.stats_path}
+        env = {
+            "PATH": "/usr/bin:/bin",
+            "HOME": os.environ.get("HOME", "/tmp"),
+            "FARCALL_ENDPOINT": endpoint,
+            "LD_LIBRARY_PATH": str(BUILD / "lib/farcall"),
+            "FARCALL_STATS": self.stats_path,
+        }
         if token:
             env["FARCALL_TOKEN"] = token
         env.update(KEPT)
         env.update(environment or {})
         program = str(PROGRAMS / command[0]) if "/" not in str(command[0]) else str(command[0])
-        self.process = subprocess.Popen([program, *map(str, command[1:])], env=env, stdin=stdin, stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE, text=True, preexec_fn=self._bound if CLIENT_ROOM else None)
+        self.process = subprocess.Popen(
+            [program, *map(str, command[1:])],
+            env=env,
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=self._bound if CLIENT_ROOM else None,
+        )
         self.out, self.err = [], []
-        self._readers = [threading.Thread(target=self._read, args=pair, daemon=True)
-                         for pair in ((self.process.stdout, self.out), (self.process.stderr, self.err))]
+        self._readers = [
+            threading.Thread(target=self._read, args=pair, daemon=True)
+            for pair in ((self.process.stdout, self.out), (self.process.stderr, self.err))
+        ]
         for reader in self._readers:
             reader.start()
 
@@ -183,7 +230,11 @@ class Client:
             lines.append(line.rstrip("\n"))
 
     def wait_line(self, text, limit_s=LIMIT_S):
-        return until(lambda: any(text in line for line in self.out) or self.process.poll() is not None, limit_s, f"line {text!r}")
+        return until(
+            lambda: any(text in line for line in self.out) or self.process.poll() is not None,
+            limit_s,
+            f"line {text!r}",
+        )
 
     def wait(self, limit_s=LIMIT_S):
         """Exit code; a program that hangs fails the test."""
@@ -204,14 +255,22 @@ class Teller:
     """A client that takes and gives back device memory as it is told."""
 
     def __init__(self, server, **environment):
-        self.client = Client(server.url, sys.executable, HERE / "programs/teller.py", stdin=subprocess.PIPE, environment=environment)
+        self.client = Client(
+            server.url,
+            sys.executable,
+            HERE / "programs/teller.py",
+            stdin=subprocess.PIPE,
+            environment=environment,
+        )
         self.client.wait_line("ready")
 
     def say(self, line):
         told = len(self.client.out)
         self.client.process.stdin.write(line + "\n")
         self.client.process.stdin.flush()
-        until(lambda: len(self.client.out) > told or self.client.process.poll() is not None, what=line)
+        until(
+            lambda: len(self.client.out) > told or self.client.process.poll() is not None, what=line
+        )
         return self.client.out[-1]
 
     def end(self):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A session with nothing under way wakes no thread of its client or its worker, and still ends, resumes and goes on as any."""
+
 import pathlib
 import tempfile
 import time
@@ -48,7 +49,10 @@ class Idle(unittest.TestCase):
             until(lambda: not server.workers(), what="the session's end")
 
     def test_nothing_runs_over_shm(self):
-        with tempfile.TemporaryDirectory() as folder, Server("--shm", f"{folder}/farcall.shm") as server:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            Server("--shm", f"{folder}/farcall.shm") as server,
+        ):
             self.check(server, f"shm://{folder}/farcall.shm").end()
             until(lambda: not server.workers(), what="the session's end")
 

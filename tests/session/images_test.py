@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernel images in the forms nvcc writes them, through the wire; the programs check their values."""
+
 import sys
 import tempfile
 import unittest
@@ -25,8 +26,13 @@ class Images(unittest.TestCase):
 
     def test_kernels_found_before_there_is_a_context_take_their_parameters(self):
         for when in ("early", "late"):
-            with self.subTest(when), tempfile.TemporaryDirectory() as fresh:  # nothing is known of the image
-                client = self.ran(sys.executable, HERE / "programs/early.py", when, FARCALL_CACHE_DIR=fresh)
+            with (
+                self.subTest(when),
+                tempfile.TemporaryDirectory() as fresh,
+            ):  # nothing is known of the image
+                client = self.ran(
+                    sys.executable, HERE / "programs/early.py", when, FARCALL_CACHE_DIR=fresh
+                )
                 self.assertEqual(client.out, ["42"])
 
     def loads_tile_ir(self, device):

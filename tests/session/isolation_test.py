@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What stands between one tenant's worker and another's: users, capabilities, filters, files (docs/guide/security.md)."""
+
 import os
 import pathlib
 import subprocess
@@ -19,8 +20,11 @@ def status_of(pid):
 
 
 def as_user(user, *command):
-    return subprocess.run(["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *command],
-                          capture_output=True, text=True)
+    return subprocess.run(
+        ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *command],
+        capture_output=True,
+        text=True,
+    )
 
 
 def cgroup_folder():
@@ -29,7 +33,11 @@ def cgroup_folder():
     mount = next((pathlib.Path(words[1]) for words in mounts if words[2] == "cgroup2"), None)
     if mount is None:
         return "cgroups of version 2 are not mounted"
-    own = next(line[3:] for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines() if line.startswith("0::"))
+    own = next(
+        line[3:]
+        for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines()
+        if line.startswith("0::")
+    )
     folder = mount / own.strip("/")
     lacking = {"memory", "pids", "cpu"} - set((folder / "cgroup.controllers").read_text().split())
     if lacking:
@@ -43,7 +51,9 @@ def cgroup_folder():
 
 def own_cgroup(pid, controller):
     """Of a process: the path of its cgroup; controller "": version 2's."""
-    lines = [line.split(":", 2) for line in pathlib.Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
+    lines = [
+        line.split(":", 2) for line in pathlib.Path(f"/proc/{pid}/cgroup").read_text().splitlines()
+    ]
     return next((path for _, names, path in lines if controller in names.split(",")), None)
 
 
@@ -52,8 +62,16 @@ def first_cgroups():
     mounts = {}
     for words in map(str.split, pathlib.Path("/proc/self/mounts").read_text().splitlines()):
         if words[2] == "cgroup":
-            mounts.update({name: pathlib.Path(words[1]) for name in ("memory", "pids", "cpu") if name in words[3].split(",")})
-    fine = len(mounts) == 3 and all(os.access(mounts[name] / own_cgroup("self", name).strip("/"), os.W_OK) for name in mounts)
+            mounts.update(
+                {
+                    name: pathlib.Path(words[1])
+                    for name in ("memory", "pids", "cpu")
+                    if name in words[3].split(",")
+                }
+            )
+    fine = len(mounts) == 3 and all(
+        os.access(mounts[name] / own_cgroup("self", name).strip("/"), os.W_OK) for name in mounts
+    )
     return mounts if fine else {}
 
 
@@ -85,7 +103,9 @@ class Isolation(unittest.TestCase):
                 self.assertEqual(status["NoNewPrivs"], "1")
                 self.assertEqual(status["Seccomp"], "2")
                 limits = pathlib.Path(f"/proc/{pid}/limits").read_text()
-                core, = [line.split() for line in limits.splitlines() if line.startswith("Max core")]
+                (core,) = [
+                    line.split() for line in limits.splitlines() if line.startswith("Max core")
+                ]
                 self.assertEqual(core[4:6], ["0", "0"])
 
     @unittest.skipIf(os.geteuid() != 0, "only root can start workers as other users")
@@ -107,7 +127,11 @@ class Isolation(unittest.TestCase):
             self.start(server, 2)
             workers = server.workers()
             users = [set(status_of(pid)["Uid"].split()) for pid in workers]
-            self.assertEqual([len(ids) for ids in users], [1, 1], "real, effective, saved and file system's are one")
+            self.assertEqual(
+                [len(ids) for ids in users],
+                [1, 1],
+                "real, effective, saved and file system's are one",
+            )
             users = [int(ids.pop()) for ids in users]
             self.assertEqual(len(set(users)), 2)
             self.assertTrue(set(users) <= set(USERS), users)
@@ -122,19 +146,27 @@ class Isolation(unittest.TestCase):
             self.assertNotEqual(as_user(users[0], "kill", "-9", str(workers[1])).returncode, 0)
             # Of the machine, it can write nowhere but where everybody may.
             for folder in (BUILD, "/etc", "/var/lib", "/root"):
-                self.assertNotEqual(as_user(users[0], "touch", f"{folder}/farcall-isolation").returncode, 0, folder)
+                self.assertNotEqual(
+                    as_user(users[0], "touch", f"{folder}/farcall-isolation").returncode, 0, folder
+                )
 
     @unittest.skipIf(os.geteuid() != 0, "only root can start workers as other users")
     def test_the_workers_of_one_vgpu_share_memory_and_events(self):
         with Server("--worker-users", "700000-700003") as server:
             for what in ("allocation", "event"):
-                client = run(server.url, "lent", what, environment={"FARCALL_VGPU": "a-vgpu-of-these-tests"})
-                self.assertEqual((client.process.returncode, client.out[-1:]), (0, ["done"]), (client.out, client.err))
+                client = run(
+                    server.url, "lent", what, environment={"FARCALL_VGPU": "a-vgpu-of-these-tests"}
+                )
+                self.assertEqual(
+                    (client.process.returncode, client.out[-1:]),
+                    (0, ["done"]),
+                    (client.out, client.err),
+                )
 
     @unittest.skipIf(os.geteuid() != 0, "only root can start workers as other users")
     def test_ids_come_back_and_run_out_by_name(self):
         with Server("--worker-users", "700000-700000") as server:
-            first, = self.start(server, 1)
+            (first,) = self.start(server, 1)
             second = run(server.url, "progress")
             self.assertNotEqual(second.process.returncode, 0)
             self.assertIn("all 1 ids are in use", "\n".join(second.err))
@@ -143,22 +175,41 @@ class Isolation(unittest.TestCase):
             self.start(server, 1)
 
     def test_what_cannot_be_is_refused(self):
-        for said, why in (("0-5", "'0-5': user ids above 0"), ("9-8", "'9-8': a range of 1 to"), ("nobody", "'nobody': user ids")):
-            tried = subprocess.run([BUILD / "bin/farcall", "serve", "--worker-users", said, "--listen", "tcp://127.0.0.1:0"],
-                                   capture_output=True, text=True)
+        for said, why in (
+            ("0-5", "'0-5': user ids above 0"),
+            ("9-8", "'9-8': a range of 1 to"),
+            ("nobody", "'nobody': user ids"),
+        ):
+            tried = subprocess.run(
+                [
+                    BUILD / "bin/farcall",
+                    "serve",
+                    "--worker-users",
+                    said,
+                    "--listen",
+                    "tcp://127.0.0.1:0",
+                ],
+                capture_output=True,
+                text=True,
+            )
             self.assertEqual(tried.returncode, 2, tried.stderr)
             self.assertIn(f"--worker-users: {why}", tried.stderr)
             self.assertEqual(tried.stderr.count("\n"), 1)
 
     @unittest.skipIf(CGROUPS_LACK, CGROUPS_LACK)
     def test_the_workers_of_a_vgpu_have_a_cgroup(self):
-        bounds = {("memory", "memory.limit_in_bytes" if FIRST else "memory.max"): str(6 << 30), ("pids", "pids.max"): "4096"}
+        bounds = {
+            ("memory", "memory.limit_in_bytes" if FIRST else "memory.max"): str(6 << 30),
+            ("pids", "pids.max"): "4096",
+        }
         with Server("--worker-memory", "6GiB") as server:
             self.start(server, 2)
             folders = {}
             for controller, name in bounds:
                 mount, asked = (FIRST[controller], controller) if FIRST else (CGROUPS, "")
-                folders[controller, name] = [mount / own_cgroup(pid, asked).strip("/") for pid in server.workers()]
+                folders[controller, name] = [
+                    mount / own_cgroup(pid, asked).strip("/") for pid in server.workers()
+                ]
             for (controller, name), own in folders.items():
                 self.assertEqual(len(set(own)), 2, "two vGPUs")
                 for folder in own:
@@ -171,21 +222,33 @@ class Isolation(unittest.TestCase):
     @unittest.skipIf(CGROUPS_LACK, CGROUPS_LACK)
     def test_who_takes_more_host_memory_than_the_bound_ends_alone(self):
         with Server("--worker-memory", "512MiB") as server:
-            clients = [Client(server.url, sys.executable, pathlib.Path(__file__).parent / "programs/teller.py", stdin=subprocess.PIPE)
-                       for _ in range(2)]
+            clients = [
+                Client(
+                    server.url,
+                    sys.executable,
+                    pathlib.Path(__file__).parent / "programs/teller.py",
+                    stdin=subprocess.PIPE,
+                )
+                for _ in range(2)
+            ]
             self.clients += clients
 
             def say(client, line):
                 told = len(client.out)
                 client.process.stdin.write(line + "\n")
                 client.process.stdin.flush()
-                until(lambda: len(client.out) > told or client.process.poll() is not None, 120, line)
+                until(
+                    lambda: len(client.out) > told or client.process.poll() is not None, 120, line
+                )
                 return client.out[-1]
+
             for client in clients:
                 client.wait_line("ready")
             neighbour, hostile = clients
             self.assertEqual(say(hostile, f"take {1 << 30}"), "code 0")
-            self.assertNotEqual(say(hostile, "fill"), "code 0")  # the CPU device's memory is the host's
+            self.assertNotEqual(
+                say(hostile, "fill"), "code 0"
+            )  # the CPU device's memory is the host's
             until(lambda: len(server.workers()) == 1, 60, "its worker is gone")
             self.assertEqual(say(neighbour, f"take {16 << 20}"), "code 0")
             self.assertEqual(say(neighbour, "fill"), "code 0")
@@ -193,21 +256,46 @@ class Isolation(unittest.TestCase):
 
     @unittest.skipIf(not CGROUPS_LACK, "they may be made here")
     def test_a_bound_that_cannot_be_kept_is_refused(self):
-        tried = subprocess.run([BUILD / "bin/farcall", "serve", "--device", "cpu", "--worker-memory", "6GiB", "--listen",
-                                "tcp://127.0.0.1:0"], capture_output=True, text=True)
+        tried = subprocess.run(
+            [
+                BUILD / "bin/farcall",
+                "serve",
+                "--device",
+                "cpu",
+                "--worker-memory",
+                "6GiB",
+                "--listen",
+                "tcp://127.0.0.1:0",
+            ],
+            capture_output=True,
+            text=True,
+        )
         self.assertEqual(tried.returncode, 2, tried.stderr)
         self.assertIn("--worker-memory: cgroup: ", tried.stderr)
 
     def test_a_vgpu_has_a_folder_in_shared_memory_while_it_lives(self):
         with tempfile.TemporaryDirectory(dir="/dev/shm") as parent:
+
             def folders():
                 return sorted(pathlib.Path(parent).glob("*/*"))
+
             with Server("--warm-workers", 0, environment={"FARCALL_CPU_SHARED": parent}) as server:
                 first, _ = self.start(server, 2)
-                self.assertEqual([path.stat().st_mode & 0o777 for path in folders()], [0o700, 0o700], "one each")
+                self.assertEqual(
+                    [path.stat().st_mode & 0o777 for path in folders()], [0o700, 0o700], "one each"
+                )
                 self.assertEqual(os.listdir(folders()[0]), [])
-                client = run(server.url, "lent", "event", environment={"FARCALL_VGPU": "a-vgpu-of-these-tests"})
-                self.assertEqual((client.process.returncode, client.out[-1:]), (0, ["done"]), (client.out, client.err))
+                client = run(
+                    server.url,
+                    "lent",
+                    "event",
+                    environment={"FARCALL_VGPU": "a-vgpu-of-these-tests"},
+                )
+                self.assertEqual(
+                    (client.process.returncode, client.out[-1:]),
+                    (0, ["done"]),
+                    (client.out, client.err),
+                )
                 first.kill()
                 until(lambda: len(folders()) == 1, 30, "it goes with its vGPU")
                 for client in self.clients:
@@ -216,12 +304,23 @@ class Isolation(unittest.TestCase):
 
     def test_no_variable_of_a_tenant_moves_its_quota(self):
         """Neither FARCALL_*, nor the driver's, nor MPS's own: the ledger is the supervisor's."""
-        tries = ({}, {"FARCALL_CPU_PROFILE": "12.1"}, {"FARCALL_DEVICE_MEMORY": str(1 << 40)},
-                 {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=1T", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "100"})
+        tries = (
+            {},
+            {"FARCALL_CPU_PROFILE": "12.1"},
+            {"FARCALL_DEVICE_MEMORY": str(1 << 40)},
+            {
+                "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=1T",
+                "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "100",
+            },
+        )
         with Server("--mem", "64MiB") as server:
             for environment in tries:
-                client = run(server.url, sys.executable, pathlib.Path(__file__).parent / "programs/whole_memory.py",
-                             environment=environment)
+                client = run(
+                    server.url,
+                    sys.executable,
+                    pathlib.Path(__file__).parent / "programs/whole_memory.py",
+                    environment=environment,
+                )
                 self.assertEqual(client.process.returncode, 0, client.err)
                 self.assertEqual(client.out, ["total 67108864", "all 0", "more 2"], environment)
             client = run(server.url, "steps", 1, environment={"FARCALL_MEM": "1TiB"})

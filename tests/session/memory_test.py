@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory in all its kinds through a session: mapped by the program, lent to another process, under a quota."""
+
 import pathlib
 import re
 import sys
@@ -13,7 +14,9 @@ VGPU = {"FARCALL_VGPU": "a-vgpu-of-these-tests"}
 class Memory(unittest.TestCase):
     def passes(self, server, *command, **options):
         client = run(server.url, *command, **options)
-        self.assertEqual((client.process.returncode, client.out[-1:]), (0, ["done"]), (client.out, client.err))
+        self.assertEqual(
+            (client.process.returncode, client.out[-1:]), (0, ["done"]), (client.out, client.err)
+        )
         return client
 
     def test_a_segment_grows_piece_by_piece(self):
@@ -22,7 +25,13 @@ class Memory(unittest.TestCase):
             calls = client.stats()["calls"]
             # Making memory is asked; everything else about it goes by posts, or nowhere.
             self.assertEqual(calls["cuMemCreate"]["waited"], 3)
-            for name in ("cuMemMap", "cuMemSetAccess", "cuMemUnmap", "cuMemRelease", "cuMemAddressReserve"):
+            for name in (
+                "cuMemMap",
+                "cuMemSetAccess",
+                "cuMemUnmap",
+                "cuMemRelease",
+                "cuMemAddressReserve",
+            ):
                 self.assertEqual(calls[name]["waited"], 0, name)
 
     def test_what_is_refused(self):
@@ -58,7 +67,9 @@ class Memory(unittest.TestCase):
     def test_64_threads_race_for_the_quota(self):
         with Server("--mem", "128MiB") as server:
             out = self.passes(server, "mapped", "race", 64, 8).out
-            made, refused, free = map(int, re.search(r"made (\d+) refused (\d+) free (\d+)", "\n".join(out)).groups())
+            made, refused, free = map(
+                int, re.search(r"made (\d+) refused (\d+) free (\d+)", "\n".join(out)).groups()
+            )
             self.assertGreater(made, 0)
             self.assertGreater(refused, 0)
             self.assertEqual(free, 128 << 20)
@@ -70,7 +81,7 @@ class Memory(unittest.TestCase):
             for threads in (1, 8):
                 with self.subTest(threads=threads):
                     client = self.passes(server, "short", threads, calls)
-                    turns, = re.findall(r"turns (\d+)", "\n".join(client.out))
+                    (turns,) = re.findall(r"turns (\d+)", "\n".join(client.out))
                     none = self.passes(server, "short", 0, 0)
                     asked = client.stats()["round_trips"] - none.stats()["round_trips"]
                     # One for each refusal, one for each piece that was given back and taken again.
@@ -100,7 +111,16 @@ class Memory(unittest.TestCase):
 
     def test_kernels_reach_host_memory(self):
         with Server("--mem", "256MiB") as server:
-            for case in ("mapped", "direct", "registered", "side-by-side", "replayed", "polled", "beside", "callbacks"):
+            for case in (
+                "mapped",
+                "direct",
+                "registered",
+                "side-by-side",
+                "replayed",
+                "polled",
+                "beside",
+                "callbacks",
+            ):
                 with self.subTest(case):
                     self.passes(server, "mirrored", case)
 
@@ -143,8 +163,12 @@ class Memory(unittest.TestCase):
         self.alone("variables")
 
     def alone(self, *command):
-        client = run("", *command, environment={"LD_LIBRARY_PATH": str(BUILD / "lib/farcall/device")})
-        self.assertEqual((client.process.returncode, client.out[-1:]), (0, ["done"]), (client.out, client.err))
+        client = run(
+            "", *command, environment={"LD_LIBRARY_PATH": str(BUILD / "lib/farcall/device")}
+        )
+        self.assertEqual(
+            (client.process.returncode, client.out[-1:]), (0, ["done"]), (client.out, client.err)
+        )
 
     @unittest.skipIf(SCHEME == "shm", "shared host memory is counted otherwise (session.shm)")
     def test_host_memory_that_is_only_copied_costs_no_round_trip(self):
@@ -162,7 +186,9 @@ class Memory(unittest.TestCase):
                 client = run(server.url, sys.executable, program, environment=VGPU)
                 self.assertEqual(client.out, ["locked 4 then 2", "again 0"], client.err)
                 until(lambda: not server.workers(), what="the session is over")
-            self.assertIn("pinned host memory: asked 8388608 bytes, 0 free of 33554432", server.log_text())
+            self.assertIn(
+                "pinned host memory: asked 8388608 bytes, 0 free of 33554432", server.log_text()
+            )
 
     def test_nothing_is_lent_to_another_vgpu(self):
         with Server() as server:

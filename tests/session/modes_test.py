@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How vGPUs share a device: `farcall serve --mode`. MPS and MIG by fakes of the control program, of NVML and of the driver
 (fakes/): they show what the server does with them, not what a GPU would."""
+
 import contextlib
 import json
 import os
@@ -21,8 +22,12 @@ FAKE_GPU = SERVER_BUILD / "tests/session/fake_gpu/libcuda.so.1"
 
 def refused(*flags, **environment):
     """A server that cannot be: its exit code and the one line that says why."""
-    tried = subprocess.run([SERVE, "serve", "--listen", "tcp://127.0.0.1:0", *map(str, flags)],
-                           capture_output=True, text=True, env=dict(os.environ, **environment))
+    tried = subprocess.run(
+        [SERVE, "serve", "--listen", "tcp://127.0.0.1:0", *map(str, flags)],
+        capture_output=True,
+        text=True,
+        env=dict(os.environ, **environment),
+    )
     lines = [line for line in tried.stderr.splitlines() if "farcall serve:" in line]
     assert len(lines) == 1, tried.stderr
     return tried.returncode, lines[0]
@@ -34,8 +39,11 @@ class Modes(unittest.TestCase):
         folder = tempfile.TemporaryDirectory(dir="/dev/shm")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
-        self.environment = {"PATH": f"{FAKES}:{os.environ['PATH']}", "FAKE_MPS_TRANSCRIPT": str(self.folder / "transcript"),
-                            "FAKE_GPU_LOG": str(self.folder / "gpu.log")}
+        self.environment = {
+            "PATH": f"{FAKES}:{os.environ['PATH']}",
+            "FAKE_MPS_TRANSCRIPT": str(self.folder / "transcript"),
+            "FAKE_GPU_LOG": str(self.folder / "gpu.log"),
+        }
 
     def tearDown(self):
         for client in self.clients:
@@ -55,7 +63,9 @@ class Modes(unittest.TestCase):
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
     def commands(self, but=("get_server_list", "get_server_status", "get_client_list")):
-        return [said["command"] for said in self.transcript() if said["command"].split()[0] not in but]
+        return [
+            said["command"] for said in self.transcript() if said["command"].split()[0] not in but
+        ]
 
     def given(self):
         """What processes that loaded the driver had of CUDA's variables."""
@@ -93,9 +103,15 @@ class Modes(unittest.TestCase):
     # ---- what cannot be
 
     def test_what_cannot_be_is_refused_with_one_line(self):
-        for mode, why in (("fast", "'fast': write slice, exclusive"), ("0=slice,0=mps", "write slice"), ("0:mps", "write slice"),
-                          ("3=exclusive", "there is no device 3, only 1"), ("mps", "a cpu device takes slice or exclusive"),
-                          ("mig", "a cpu device takes slice or exclusive"), ("0=mig", "cpu device")):
+        for mode, why in (
+            ("fast", "'fast': write slice, exclusive"),
+            ("0=slice,0=mps", "write slice"),
+            ("0:mps", "write slice"),
+            ("3=exclusive", "there is no device 3, only 1"),
+            ("mps", "a cpu device takes slice or exclusive"),
+            ("mig", "a cpu device takes slice or exclusive"),
+            ("0=mig", "cpu device"),
+        ):
             code, line = refused("--device", "cpu", "--mode", mode)
             self.assertEqual(code, 2, line)
             self.assertIn("mode", line)
@@ -106,7 +122,15 @@ class Modes(unittest.TestCase):
 
     @unittest.skipIf(os.geteuid() != 0, "only root can start workers as other users")
     def test_mps_goes_without_worker_users(self):
-        code, line = refused("--device", FAKE_GPU, "--mode", "mps", "--worker-users", "700000-700003", **self.environment)
+        code, line = refused(
+            "--device",
+            FAKE_GPU,
+            "--mode",
+            "mps",
+            "--worker-users",
+            "700000-700003",
+            **self.environment,
+        )
         self.assertEqual(code, 2)
         self.assertIn("clients of one user", line)
 
@@ -115,7 +139,9 @@ class Modes(unittest.TestCase):
     @contextlib.contextmanager
     def mps(self, *flags):
         """A server that ends as it should: without sessions, so that it ends its daemon."""
-        with Server("--mode", "mps", *flags, device=FAKE_GPU, environment=self.environment) as server:
+        with Server(
+            "--mode", "mps", *flags, device=FAKE_GPU, environment=self.environment
+        ) as server:
             yield server
             for client in self.clients:
                 client.kill()
@@ -134,9 +160,14 @@ class Modes(unittest.TestCase):
             self.assertEqual(one["CUDA_MPS_PIPE_DIRECTORY"], self.transcript()[0]["pipes"])
             self.assertEqual(one["CUDA_VISIBLE_DEVICES"], self.transcript()[0]["devices"])
             self.assertTrue(one["CUDA_VISIBLE_DEVICES"].startswith("GPU-"))
-            self.assertEqual(self.commands(), ["set_default_active_thread_percentage 80",
-                                               f"set_default_device_pinned_mem_limit 0 {128 + 512}M",
-                                               f"start_server -uid {os.geteuid()}"])
+            self.assertEqual(
+                self.commands(),
+                [
+                    "set_default_active_thread_percentage 80",
+                    f"set_default_device_pinned_mem_limit 0 {128 + 512}M",
+                    f"start_server -uid {os.geteuid()}",
+                ],
+            )
         self.assertTrue(self.commands()[-1].startswith("quit"), self.commands())
         self.assertFalse(pathlib.Path(one["CUDA_MPS_PIPE_DIRECTORY"]).exists())
 
@@ -147,9 +178,15 @@ class Modes(unittest.TestCase):
             (pipes / "fault").touch()
             for client in both:
                 self.assertNotEqual(client.wait(), 0)
-                self.assertIn("MPS: a client of the group has met a fatal fault", "\n".join(client.err))
+                self.assertIn(
+                    "MPS: a client of the group has met a fatal fault", "\n".join(client.err)
+                )
             # A client waits for the server, but not for as long as a loaded machine may take for each of these programs.
-            until(lambda: sum(line.startswith("start_server") for line in self.commands()) == 2, 120, "the server is started anew")
+            until(
+                lambda: sum(line.startswith("start_server") for line in self.commands()) == 2,
+                120,
+                "the server is started anew",
+            )
             self.start(server, "three")
             said = self.commands()
             self.assertEqual(sum(line.startswith("start_server") for line in said), 2)
@@ -162,7 +199,11 @@ class Modes(unittest.TestCase):
             os.kill(self.transcript()[0]["daemon"], signal.SIGKILL)
             self.assertNotEqual(client.wait(), 0)
             self.assertIn("control daemon has ended", "\n".join(client.err))
-            until(lambda: len({said["daemon"] for said in self.transcript()}) == 2, 120, "another daemon")
+            until(
+                lambda: len({said["daemon"] for said in self.transcript()}) == 2,
+                120,
+                "another daemon",
+            )
             self.start(server, "two")
             self.assertEqual(len({said["daemon"] for said in self.transcript()}), 2)
 
@@ -178,18 +219,36 @@ class Modes(unittest.TestCase):
     def test_each_instance_is_a_device_and_a_worker_sees_one(self):
         names = ("MIG-11111111-aaaa", "MIG-22222222-bbbb")
         environment = dict(self.environment, FAKE_MIG=f"{names[0]},,{names[1]}")
-        with Server("--mode", "mig", "--trust-tenants", device=FAKE_GPU, environment=environment) as server:
+        with Server(
+            "--mode", "mig", "--trust-tenants", device=FAKE_GPU, environment=environment
+        ) as server:
             for vgpu in ("one", "two", "one"):
                 self.start(server, vgpu)
-            self.assertEqual([given["CUDA_VISIBLE_DEVICES"] for given in self.given()[-3:]], [names[0], names[1], names[0]])
-        with Server("--mode", "mig", "--trust-tenants", "--gpus", "MIG-2222", device=FAKE_GPU, environment=environment) as server:
+            self.assertEqual(
+                [given["CUDA_VISIBLE_DEVICES"] for given in self.given()[-3:]],
+                [names[0], names[1], names[0]],
+            )
+        with Server(
+            "--mode",
+            "mig",
+            "--trust-tenants",
+            "--gpus",
+            "MIG-2222",
+            device=FAKE_GPU,
+            environment=environment,
+        ) as server:
             self.start(server, "one")
             self.assertEqual(self.given()[-1]["CUDA_VISIBLE_DEVICES"], names[1])
 
     def test_no_instance_is_said(self):
-        code, line = refused("--device", FAKE_GPU, "--mode", "mig", **dict(self.environment, FAKE_MIG=""))
+        code, line = refused(
+            "--device", FAKE_GPU, "--mode", "mig", **dict(self.environment, FAKE_MIG="")
+        )
         self.assertEqual(code, 4, line)
-        self.assertTrue(re.search("no MIG instance on 2 GPU.s., 1 of them without MIG; nvidia-smi mig", line), line)
+        self.assertTrue(
+            re.search("no MIG instance on 2 GPU.s., 1 of them without MIG; nvidia-smi mig", line),
+            line,
+        )
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a tenant may do, and what its neighbour notices: it goes on with its share of the device time that the server counts, and the
 server's memory stays bounded."""
+
 import json
 import pathlib
 import subprocess
@@ -16,7 +17,9 @@ SHARE = 0.5
 # kernel: some 10 ms here, 1 point of a second.
 MOST_LOSS, WINDOW_NS = 0.05, 10**9
 MOST_SUPERVISOR_RSS = 128 << 20
-MOST_RSS = 1 << 30  # of a hostile tenant's worker: its code, its device's heap and what waits in the server
+MOST_RSS = (
+    1 << 30
+)  # of a hostile tenant's worker: its code, its device's heap and what waits in the server
 
 
 def progress(client):
@@ -55,7 +58,11 @@ class Neighbours(unittest.TestCase):
         return server
 
     def client(self, server, *command, **wants):
-        client = Client(server.url, *command, environment={f"FARCALL_{name.upper()}": value for name, value in wants.items()})
+        client = Client(
+            server.url,
+            *command,
+            environment={f"FARCALL_{name.upper()}": value for name, value in wants.items()},
+        )
         self.clients.append(client)
         return client
 
@@ -67,16 +74,29 @@ class Neighbours(unittest.TestCase):
     def goes_on(self, client, units=UNITS, window_ns=WINDOW_NS):
         """By so many units, and by its share of what the server counts for all, however fast the machine is now."""
         done, before = progress(client), self.counted()
-        until(lambda: progress(client) - done >= units and self.total(before) >= window_ns, 200,
-              "the neighbour goes on")
+        until(
+            lambda: progress(client) - done >= units and self.total(before) >= window_ns,
+            200,
+            "the neighbour goes on",
+        )
         own = self.counted()
         got = own[client.process.pid] - before[client.process.pid]
         self.assertGreaterEqual(got / self.total(before, own), SHARE - MOST_LOSS)
 
     def counted(self):
         """Nanoseconds of the device by client's pid. Sessions that have ended are no longer told of: they count for nothing."""
-        told = subprocess.run([FARCALL, "ps", "--json", "--control", self.control], capture_output=True, text=True, timeout=60, check=True)
-        return {session["pid"]: int(vgpu["devices"][0]["device_ns"]) for vgpu in json.loads(told.stdout)["vgpus"] for session in vgpu["sessions"][:1]}
+        told = subprocess.run(
+            [FARCALL, "ps", "--json", "--control", self.control],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        return {
+            session["pid"]: int(vgpu["devices"][0]["device_ns"])
+            for vgpu in json.loads(told.stdout)["vgpus"]
+            for session in vgpu["sessions"][:1]
+        }
 
     def total(self, before, after=None):
         return sum(ns - before.get(pid, 0) for pid, ns in (after or self.counted()).items())
@@ -106,11 +126,17 @@ class Neighbours(unittest.TestCase):
         server = self.serve()
         neighbour = self.neighbour(server)
         hostile = self.hostile(server, "endless")
-        first = until(lambda: self.counted().get(hostile.process.pid), 120, "it is counted while it runs")
+        first = until(
+            lambda: self.counted().get(hostile.process.pid), 120, "it is counted while it runs"
+        )
         until(lambda: self.counted()[hostile.process.pid] > first, 120, "and more")
         done = progress(neighbour)
-        until(lambda: progress(neighbour) - done >= 4, 120, "it keeps others out for a second at most")
-        self.goes_on(neighbour, window_ns=4 * WINDOW_NS)  # turns of up to a second: whole ones are counted
+        until(
+            lambda: progress(neighbour) - done >= 4, 120, "it keeps others out for a second at most"
+        )
+        self.goes_on(
+            neighbour, window_ns=4 * WINDOW_NS
+        )  # turns of up to a second: whole ones are counted
         self.assertIsNone(hostile.process.poll(), "nobody ended it")
         self.check_memory(server)
         hostile.kill()

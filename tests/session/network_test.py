@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Network budgets: bytes a second of a vGPU, seen by an observer outside our counters. The bound is one-sided: a slow
 machine moves fewer bytes in the same time, never more."""
+
 import json
 import pathlib
 import shutil
@@ -27,7 +28,9 @@ class Network(unittest.TestCase):
             client.kill()
 
     def farcall(self, *command, code=0):
-        said = subprocess.run([FARCALL, *command, "--control", self.control], capture_output=True, text=True)
+        said = subprocess.run(
+            [FARCALL, *command, "--control", self.control], capture_output=True, text=True
+        )
         self.assertEqual(said.returncode, code, said.stderr)
         return said.stdout + said.stderr
 
@@ -38,7 +41,9 @@ class Network(unittest.TestCase):
         rate, copied = 4_000_000, 8 * MIB  # up and down
         with Server() as server:
             start = time.monotonic()
-            limited = Client(server.url, "big_copy", copied // MIB, environment={"FARCALL_NET": "4MB/s"})
+            limited = Client(
+                server.url, "big_copy", copied // MIB, environment={"FARCALL_NET": "4MB/s"}
+            )
             self.clients.append(limited)
             until(lambda: server.workers(), 60, "its session")
             free = run(server.url, "big_copy", copied // MIB)
@@ -54,13 +59,23 @@ class Network(unittest.TestCase):
             client = Client(server.url, "progress", environment={"FARCALL_NET": "50MB/s"})
             self.clients.append(client)
             until(lambda: client.out, 120, "the program runs")
-            until(lambda: int(self.vgpus()[0]["net_bytes_in"]) > 0 and int(self.vgpus()[0]["net_bytes_out"]) > 0, 30, "its bytes")
-            vgpu, = self.vgpus()
+            until(
+                lambda: int(self.vgpus()[0]["net_bytes_in"]) > 0
+                and int(self.vgpus()[0]["net_bytes_out"]) > 0,
+                30,
+                "its bytes",
+            )
+            (vgpu,) = self.vgpus()
             self.assertEqual(vgpu["net_bytes_per_s"], "50000000")
             self.assertIn("of 20MB/s", self.farcall("quota", "set", vgpu["id"], "--net", "20MB/s"))
             self.assertEqual(self.vgpus()[0]["net_bytes_per_s"], "20000000")
-            self.assertIn("the server allows 1000MB/s", self.farcall("quota", "set", vgpu["id"], "--net", "2GB/s", code=1))
-            self.assertIn("write 100MB/s", self.farcall("quota", "set", vgpu["id"], "--net", "fast", code=2))
+            self.assertIn(
+                "the server allows 1000MB/s",
+                self.farcall("quota", "set", vgpu["id"], "--net", "2GB/s", code=1),
+            )
+            self.assertIn(
+                "write 100MB/s", self.farcall("quota", "set", vgpu["id"], "--net", "fast", code=2)
+            )
             self.assertEqual(self.vgpus()[0]["net_bytes_per_s"], "20000000")
             self.farcall("quota", "set", vgpu["id"], "--net", "0")
             self.assertEqual(self.vgpus()[0]["net_bytes_per_s"], "1000000000")
@@ -69,13 +84,19 @@ class Network(unittest.TestCase):
 
     def test_what_cannot_be_is_refused(self):
         with Server("--max-net", "10MB/s") as server:
-            for wants, why in (("20MB/s", "network: asked 20MB/s, the server allows 10MB/s"), ("fast", "write 100MB/s"),
-                               ("10B/s", "at least 100KB/s")):
+            for wants, why in (
+                ("20MB/s", "network: asked 20MB/s, the server allows 10MB/s"),
+                ("fast", "write 100MB/s"),
+                ("10B/s", "at least 100KB/s"),
+            ):
                 client = run(server.url, "progress", environment={"FARCALL_NET": wants})
                 self.assertNotEqual(client.process.returncode, 0)
                 self.assertIn(why, "\n".join(client.err))
-        tried = subprocess.run([SERVE, "serve", "--listen", "tcp://127.0.0.1:0", "--max-net", "much"],
-                               capture_output=True, text=True)
+        tried = subprocess.run(
+            [SERVE, "serve", "--listen", "tcp://127.0.0.1:0", "--max-net", "much"],
+            capture_output=True,
+            text=True,
+        )
         self.assertEqual((tried.returncode, tried.stderr.count("\n")), (2, 1), tried.stderr)
 
 
@@ -83,8 +104,12 @@ class Congestion(unittest.TestCase):
     """TCP congestion control by name, on both sides."""
 
     def chosen(self):
-        allowed = pathlib.Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control").read_text().split()
-        return next((name for name in allowed if name != "reno"), None)  # reno is what the loopback has anyway
+        allowed = (
+            pathlib.Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control").read_text().split()
+        )
+        return next(
+            (name for name in allowed if name != "reno"), None
+        )  # reno is what the loopback has anyway
 
     def test_a_client_takes_the_one_that_it_is_told(self):
         name = self.chosen()
@@ -92,7 +117,9 @@ class Congestion(unittest.TestCase):
             self.skipTest("the kernel has one alone")
         with Server() as server:
             for environment, used in (({}, "reno"), ({"FARCALL_TCP_CONGESTION": name}, name)):
-                client = run(server.url, "steps", 2, 0, 1, environment={"FARCALL_LOG": "info", **environment})
+                client = run(
+                    server.url, "steps", 2, 0, 1, environment={"FARCALL_LOG": "info", **environment}
+                )
                 self.assertEqual(client.process.returncode, 0, client.err)
                 [line] = [line for line in client.err if "connected to" in line]
                 self.assertRegex(line, rf"1 devices, 2 lanes, [0-9.]+ ms, {used}\)$")
@@ -119,15 +146,34 @@ class Congestion(unittest.TestCase):
         with Server("--config", self.config(f'tcp_congestion = "{name}"\n')) as server:
             client = Client(server.url, "steps", 400, 5, 1)
             client.wait_line("step 3")
-            seen = subprocess.run(["ss", "-tinH", "sport", "=", f":{server.port}"], capture_output=True, text=True,
-                                  check=True)
+            seen = subprocess.run(
+                ["ss", "-tinH", "sport", "=", f":{server.port}"],
+                capture_output=True,
+                text=True,
+                check=True,
+            )
             client.kill()
-        used = [line.split()[0] for line in seen.stdout.splitlines() if line.startswith(("\t", " "))]
+        used = [
+            line.split()[0] for line in seen.stdout.splitlines() if line.startswith(("\t", " "))
+        ]
         self.assertEqual(used, [name] * 3, seen.stdout)  # the log and two lanes
 
     def test_a_server_does_not_start_with_another(self):
-        done = subprocess.run([SERVE, "serve", "--device", "dry", "--listen", "tcp://127.0.0.1:0", "--config",
-                               self.config('tcp_congestion = "pigeon"\n')], capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            [
+                SERVE,
+                "serve",
+                "--device",
+                "dry",
+                "--listen",
+                "tcp://127.0.0.1:0",
+                "--config",
+                self.config('tcp_congestion = "pigeon"\n'),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertIn("tcp_congestion: 'pigeon' is no congestion control", done.stderr)
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the driver takes for a session beside its allocations, by NVML's count of processes' memory: a fake of NVML and of the driver
 (fakes/) shows what the server does with such answers, not what a GPU would answer."""
+
 import json
 import os
 import pathlib
@@ -29,7 +30,9 @@ class Overhead(unittest.TestCase):
         # A folder of libraries may be read by the process that asks NVML.
         own = {"FAKE_GPU_PROCESSES": str(self.processes), "FARCALL_LIBRARIES": str(self.folder)}
         environment = own if environment is None else environment
-        server = Server("--control", str(self.path), *flags, device=FAKE_GPU, environment=environment)
+        server = Server(
+            "--control", str(self.path), *flags, device=FAKE_GPU, environment=environment
+        )
         self.addCleanup(server.stop)
         return server
 
@@ -39,7 +42,12 @@ class Overhead(unittest.TestCase):
         return teller
 
     def vgpus(self):
-        done = subprocess.run([FARCALL, "ps", "--json", "--control", self.path], capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            [FARCALL, "ps", "--json", "--control", self.path],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)["vgpus"]
 
@@ -48,7 +56,11 @@ class Overhead(unittest.TestCase):
         for vgpu in self.vgpus():
             for session in vgpu["sessions"]:
                 if session["pid"] == teller.client.process.pid:
-                    return {name: int(value) for name, value in vgpu["devices"][0].items() if name.endswith("bytes")}, session["worker_pid"]
+                    return {
+                        name: int(value)
+                        for name, value in vgpu["devices"][0].items()
+                        if name.endswith("bytes")
+                    }, session["worker_pid"]
         raise AssertionError("its session is not listed")
 
     def count(self, teller, beside):
@@ -57,9 +69,15 @@ class Overhead(unittest.TestCase):
         allocated = figures["used_bytes"] - figures["overhead_charged_bytes"]
         self.counted[pid] = allocated + beside
         fresh = self.folder / "fresh"
-        fresh.write_text("".join(f"{pid} {used}\n" for pid, used in {**self.counted, 1: 77 * MIB}.items()))
+        fresh.write_text(
+            "".join(f"{pid} {used}\n" for pid, used in {**self.counted, 1: 77 * MIB}.items())
+        )
         os.replace(fresh, self.processes)
-        until(lambda: self.memory(teller)[0]["overhead_bytes"] == beside, 60, lambda: f"{beside} beside: {self.memory(teller)[0]}")
+        until(
+            lambda: self.memory(teller)[0]["overhead_bytes"] == beside,
+            60,
+            lambda: f"{beside} beside: {self.memory(teller)[0]}",
+        )
         return self.memory(teller)[0]
 
     def free(self, teller):
@@ -71,9 +89,14 @@ class Overhead(unittest.TestCase):
         teller.say(f"take {64 * MIB}")
         self.assertEqual(self.free(teller), 192 * MIB)
         figures = self.count(teller, 50 * MIB)
-        self.assertEqual((figures["overhead_charged_bytes"], figures["used_bytes"], figures["quota_bytes"]), (50 * MIB, 114 * MIB, 256 * MIB))
+        self.assertEqual(
+            (figures["overhead_charged_bytes"], figures["used_bytes"], figures["quota_bytes"]),
+            (50 * MIB, 114 * MIB, 256 * MIB),
+        )
         self.assertEqual(self.free(teller), 142 * MIB)
-        self.assertEqual(teller.say(f"take {142 * MIB}"), "code 0", server.log_text())  # all that is free can be had
+        self.assertEqual(
+            teller.say(f"take {142 * MIB}"), "code 0", server.log_text()
+        )  # all that is free can be had
         self.assertEqual(teller.say(f"take {2 * MIB}"), OUT_OF_MEMORY)
         self.assertIn(f"{50 * MIB} are contexts and machine code", server.log_text())
         teller.say("drop")
@@ -91,11 +114,19 @@ class Overhead(unittest.TestCase):
             figures = self.memory(teller)[0]
             return figures["overhead_charged_bytes"], figures["charged_bytes"]
 
-        until(lambda: charged() == (28 * MIB, 128 * MIB), 60, lambda: f"all there is room for is charged: {charged()}")
+        until(
+            lambda: charged() == (28 * MIB, 128 * MIB),
+            60,
+            lambda: f"all there is room for is charged: {charged()}",
+        )
         self.assertEqual(self.free(teller), 0)
         teller.say("drop")
-        figures = self.count(teller, 60 * MIB)
-        until(lambda: self.memory(teller)[0]["overhead_charged_bytes"] == 60 * MIB, 60, lambda: f"all is charged: {self.memory(teller)[0]}")
+        self.count(teller, 60 * MIB)
+        until(
+            lambda: self.memory(teller)[0]["overhead_charged_bytes"] == 60 * MIB,
+            60,
+            lambda: f"all is charged: {self.memory(teller)[0]}",
+        )
         self.assertEqual(self.free(teller), 68 * MIB)
 
     def test_the_next_session_knows_what_a_context_takes(self):
@@ -106,7 +137,11 @@ class Overhead(unittest.TestCase):
         self.counted.clear()
         second = self.teller(server)
         self.assertEqual(self.free(second), 226 * MIB)  # before anybody was asked about it
-        until(lambda: self.memory(second)[0]["overhead_charged_bytes"] == 0, 60, lambda: "it had none after all")
+        until(
+            lambda: self.memory(second)[0]["overhead_charged_bytes"] == 0,
+            60,
+            lambda: "it had none after all",
+        )
         self.assertEqual(self.free(second), 256 * MIB)
 
     def test_processes_of_one_vgpu_pay_together_and_it_ends_with_them(self):
@@ -114,12 +149,20 @@ class Overhead(unittest.TestCase):
         tellers = [self.teller(server, FARCALL_VGPU="one") for _ in range(2)]
         for i, teller in enumerate(tellers):
             teller.say(f"take {10 * MIB}")
-        figures, pids = None, [session["worker_pid"] for session in self.vgpus()[0]["sessions"]]
+        pids = [session["worker_pid"] for session in self.vgpus()[0]["sessions"]]
         self.processes.write_text("".join(f"{pid} {30 * MIB}\n" for pid in pids))
-        until(lambda: self.memory(tellers[0])[0]["overhead_bytes"] == 40 * MIB, 60, lambda: f"both are known: {self.memory(tellers[0])}")
+        until(
+            lambda: self.memory(tellers[0])[0]["overhead_bytes"] == 40 * MIB,
+            60,
+            lambda: f"both are known: {self.memory(tellers[0])}",
+        )
         self.assertEqual(self.free(tellers[0]), 196 * MIB)
         tellers[1].end()
-        until(lambda: self.memory(tellers[0])[0]["overhead_charged_bytes"] == 20 * MIB, 60, lambda: f"its own is left: {self.memory(tellers[0])}")
+        until(
+            lambda: self.memory(tellers[0])[0]["overhead_charged_bytes"] == 20 * MIB,
+            60,
+            lambda: f"its own is left: {self.memory(tellers[0])}",
+        )
         self.assertEqual(self.free(tellers[0]), 226 * MIB)
 
     def test_it_may_be_the_hosts(self):
@@ -151,13 +194,21 @@ class Overhead(unittest.TestCase):
             self.fail("nobody asks NVML")
         self.count(teller, 40 * MIB)
         teller.end()
-        until(lambda: not any(b"process-memory" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes() for pid in server.workers()), 60,
-              lambda: "it ends when nobody is there")
+        until(
+            lambda: not any(
+                b"process-memory" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+                for pid in server.workers()
+            ),
+            60,
+            lambda: "it ends when nobody is there",
+        )
 
     def test_what_is_neither_is_refused(self):
         for flags in (["--overhead", "nobody"], ["--config", self.folder / "server.toml"]):
             (self.folder / "server.toml").write_text('overhead = "nobody"\n')
-            tried = subprocess.run([SERVE, "serve", "--device", "cpu", *flags], capture_output=True, text=True)
+            tried = subprocess.run(
+                [SERVE, "serve", "--device", "cpu", *flags], capture_output=True, text=True
+            )
             self.assertEqual(tried.returncode, 2, tried.stderr)
             self.assertIn("'nobody': write tenant or host", tried.stderr)
 

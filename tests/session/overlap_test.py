@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Copies and the work that does not need them: uploads whose lanes stand still, downloads of a stream that does."""
+
 import subprocess
 import unittest
 
@@ -12,7 +13,12 @@ class Overlap(unittest.TestCase):
         with Server() as server:
             proxy = link_proxy.LinkProxy(("127.0.0.1", server.port))
             # Over the proxy whatever else the server offers.
-            client = Client(proxy.url, "overlap", stdin=subprocess.PIPE, environment={"FARCALL_TRANSPORT": "tcp"})
+            client = Client(
+                proxy.url,
+                "overlap",
+                stdin=subprocess.PIPE,
+                environment={"FARCALL_TRANSPORT": "tcp"},
+            )
             client.wait_line("warm")
             proxy.hold_lanes()
             client.process.stdin.write("\n")

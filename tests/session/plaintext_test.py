@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who comes from another host without TLS: refused with a line that names the remedy, on both sides."""
+
 import json
 import os
 import pathlib
@@ -55,16 +56,22 @@ class Plaintext(unittest.TestCase):
 
     def test_it_is_refused_and_the_line_names_the_flags(self):
         server = self.serve()
-        self.refused(server, server.url, "no plaintext from other hosts", "--tls-cert", "--plaintext")
+        self.refused(
+            server, server.url, "no plaintext from other hosts", "--tls-cert", "--plaintext"
+        )
 
     def test_it_is_refused_and_the_line_names_the_port_with_tls(self):
         authority = Authority(self)
         certificate, key = authority.issue("server", "--host", self.address)
-        server = self.serve("--listen", f"tls://{self.host}:0", "--tls-cert", certificate, "--tls-key", key)
+        server = self.serve(
+            "--listen", f"tls://{self.host}:0", "--tls-cert", certificate, "--tls-key", key
+        )
         with open(f"/proc/{server.process.pid}/cmdline", "rb") as words:
             self.assertIn(b"tls://", words.read())
         url = server.line.split(" on ")[1].split(" ")[0].split(",")[1]
-        self.refused(server, server.url, "connect with tls://, port " + url.rsplit(":", 1)[1], "--plaintext")
+        self.refused(
+            server, server.url, "connect with tls://, port " + url.rsplit(":", 1)[1], "--plaintext"
+        )
         client = Client(url, "steps", 2, token=TOKEN, environment={"FARCALL_CA": authority.ca})
         self.assertEqual((client.wait(), client.out[-1]), (0, "right"), client.err)
 
@@ -72,13 +79,20 @@ class Plaintext(unittest.TestCase):
         server = self.serve(listen=self.everywhere())
         self.assertIn("give --plaintext", server.log_text())
         loopback = "[::1]" if ":" in self.address else "127.0.0.1"
-        self.assertEqual(run(f"tcp://{loopback}:{server.port}", "steps", 1, token=TOKEN).process.returncode, 0)
+        self.assertEqual(
+            run(f"tcp://{loopback}:{server.port}", "steps", 1, token=TOKEN).process.returncode, 0
+        )
         self.refused(server, f"tcp://{self.host}:{server.port}", "--plaintext")
 
     def test_a_question_is_refused_too(self):
         server = self.serve()
-        done = subprocess.run([FARCALL, "devices", "--endpoint", server.url], capture_output=True, text=True, timeout=60,
-                              env={**os.environ, "FARCALL_TOKEN": TOKEN})
+        done = subprocess.run(
+            [FARCALL, "devices", "--endpoint", server.url],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**os.environ, "FARCALL_TOKEN": TOKEN},
+        )
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("--plaintext", done.stderr)
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A pool with hosts on the CPU device, for the suites that need one."""
+
 import json
 import os
 import pathlib
@@ -19,8 +20,18 @@ MIB, GIB = 1 << 20, 1 << 30
 
 
 class Pool:
-    def __init__(self, store, *flags, token=None, rest="127.0.0.1:0", grpc="127.0.0.1:0", listen="127.0.0.1:0", ca=None, own=None,
-                 popen=None):
+    def __init__(
+        self,
+        store,
+        *flags,
+        token=None,
+        rest="127.0.0.1:0",
+        grpc="127.0.0.1:0",
+        listen="127.0.0.1:0",
+        ca=None,
+        own=None,
+        popen=None,
+    ):
         """`ca`, `own`: whom this test believes at REST, and the certificate and key that it shows there."""
         env = dict(os.environ)
         env.pop("FARCALL_TOKEN", None)
@@ -31,9 +42,29 @@ class Pool:
         if own:
             self.tls.load_cert_chain(*own)
         self.log = tempfile.NamedTemporaryFile("w+", suffix=".log")
-        self.process = subprocess.Popen([str(SERVE), "pool", "serve", "--store", str(store), "--listen", listen, "--rest", rest,
-                                         "--grpc", grpc, "--settle", "1", *flags],
-                                        stdout=subprocess.PIPE, stderr=self.log, text=True, env=env, **(popen or {}))
+        self.process = subprocess.Popen(
+            [
+                str(SERVE),
+                "pool",
+                "serve",
+                "--store",
+                str(store),
+                "--listen",
+                listen,
+                "--rest",
+                rest,
+                "--grpc",
+                grpc,
+                "--settle",
+                "1",
+                *flags,
+            ],
+            stdout=subprocess.PIPE,
+            stderr=self.log,
+            text=True,
+            env=env,
+            **(popen or {}),
+        )
         line = self.process.stdout.readline()
         found = re.search(r"^farcall: pool on (pools?://\S+), REST on (https?://\S+)$", line)
         assert found, f"no ready line but {line!r}; log: {self.log_text()}"
@@ -43,15 +74,23 @@ class Pool:
         return pathlib.Path(self.log.name).read_text()
 
     def addresses(self):
-        return {"listen": self.endpoint.split("://")[1], "rest": self.url.split("://")[1], "grpc": self.get("/v1/pool")["grpc"]}
+        return {
+            "listen": self.endpoint.split("://")[1],
+            "rest": self.url.split("://")[1],
+            "grpc": self.get("/v1/pool")["grpc"],
+        }
 
     def call(self, method, path, body=None, headers=None):
         """(status, answer)"""
         headers = dict(headers or {})
         if self.token:
             headers.setdefault("Authorization", "Bearer " + self.token)
-        request = urllib.request.Request(self.url + path, method=method, headers=headers,
-                                         data=None if body is None else json.dumps(body).encode())
+        request = urllib.request.Request(
+            self.url + path,
+            method=method,
+            headers=headers,
+            data=None if body is None else json.dumps(body).encode(),
+        )
         try:
             with urllib.request.urlopen(request, timeout=80, context=self.tls) as answer:
                 return answer.status, json.loads(answer.read())
@@ -104,11 +143,19 @@ class PoolCase(unittest.TestCase):
             options.setdefault("environment", {"FARCALL_CACHE_DIR": str(self.store.parent)})
         server = Server("--pool", through or pool.url, "--pool-name", name, *flags, **options)
         self.addCleanup(server.stop)
-        until(lambda: pool.hosts().get(name, {}).get("state") == "ready", what=f"{name} in the pool")
+        until(
+            lambda: pool.hosts().get(name, {}).get("state") == "ready", what=f"{name} in the pool"
+        )
         return server
 
     def teller(self, pool, **environment):
-        client = Client(pool.endpoint, sys.executable, HERE / "programs/teller.py", stdin=subprocess.PIPE, environment=environment)
+        client = Client(
+            pool.endpoint,
+            sys.executable,
+            HERE / "programs/teller.py",
+            stdin=subprocess.PIPE,
+            environment=environment,
+        )
         client.wait_line("ready")
         self.addCleanup(client.kill)
         return client

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The pool's doors: watched by gRPC, and behind TLS."""
+
 import os
 import signal
 import subprocess
@@ -15,9 +16,20 @@ class Watcher:
     """A program that watches by gRPC: its changes, as (number, kind, id, state)."""
 
     def __init__(self, pool, what, *arguments, token=None, ca=None, address=None):
-        env = {"PATH": os.environ["PATH"], **({"FARCALL_TOKEN": token} if token else {}), **({"FARCALL_POOL_CA": ca} if ca else {})}
-        command = [PROGRAMS / "pool_watch", what, address or pool.addresses()["grpc"], *map(str, arguments)]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+        env = {
+            "PATH": os.environ["PATH"],
+            **({"FARCALL_TOKEN": token} if token else {}),
+            **({"FARCALL_POOL_CA": ca} if ca else {}),
+        }
+        command = [
+            PROGRAMS / "pool_watch",
+            what,
+            address or pool.addresses()["grpc"],
+            *map(str, arguments),
+        ]
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env
+        )
 
     def __next__(self):
         line = self.process.stdout.readline()
@@ -53,8 +65,10 @@ class WatchTest(PoolCase):
         pool = self.serve(token="secret")
         first = pool.post("/v1/claims", memory_bytes=str(64 * MIB))["id"]
         watcher = self.watch(pool, "claims", token="secret")
-        self.assertEqual([next(watcher)[1:] for _ in range(3)],
-                         [("all", "-", "-"), ("claim", first, "pending"), ("synced", "-", "-")])
+        self.assertEqual(
+            [next(watcher)[1:] for _ in range(3)],
+            [("all", "-", "-"), ("claim", first, "pending"), ("synced", "-", "-")],
+        )
         second = pool.post("/v1/claims", memory_bytes=str(64 * MIB))["id"]
         seen = watcher.until("claim", second, "pending")
         pool.call("DELETE", "/v1/claims/" + first)
@@ -66,7 +80,9 @@ class WatchTest(PoolCase):
         self.assertEqual(later.until("claim", first, "released"), seen[1:])
         # One of them only.
         only = self.watch(pool, "claims", second, token="secret")
-        self.assertEqual([next(only)[1:3] for _ in range(3)], [("all", "-"), ("claim", second), ("synced", "-")])
+        self.assertEqual(
+            [next(only)[1:3] for _ in range(3)], [("all", "-"), ("claim", second), ("synced", "-")]
+        )
         pool.call("PATCH", "/v1/claims/" + first, {"share_milli": 100})
         pool.call("DELETE", "/v1/claims/" + second)
         self.assertEqual(next(only)[1:], ("claim", second, "released"))
@@ -83,7 +99,9 @@ class WatchTest(PoolCase):
     def test_who_may_not_is_refused_and_who_goes_makes_room(self):
         pool = self.serve(token="secret")
         for token in (None, "wrong"):
-            self.assertIn("code 16: the token is wrong", self.watch(pool, "claims", token=token).ends())
+            self.assertIn(
+                "code 16: the token is wrong", self.watch(pool, "claims", token=token).ends()
+            )
         many = [self.watch(pool, "hosts", token="secret") for _ in range(24)]
         for each in many:
             self.assertEqual(next(each)[1], "all")
@@ -93,6 +111,7 @@ class WatchTest(PoolCase):
         def comes_in():
             again = self.watch(pool, "hosts", token="secret")
             return again.process.stdout.readline()
+
         until(comes_in, 60, "its place is free")
 
     def test_a_controller_that_ends_ends_its_watchers(self):
@@ -120,8 +139,25 @@ class TlsTest(PoolCase):
         self.files = {}
         for name in ("ca", "other"):
             key, certificate = str(folder / f"{name}.key"), str(folder / f"{name}.pem")
-            self.openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj",
-                         f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost", "-keyout", key, "-out", certificate)
+            self.openssl(
+                "req",
+                "-x509",
+                "-newkey",
+                "ec",
+                "-pkeyopt",
+                "ec_paramgen_curve:prime256v1",
+                "-nodes",
+                "-days",
+                "2",
+                "-subj",
+                f"/CN={name}",
+                "-addext",
+                "subjectAltName=IP:127.0.0.1,DNS:localhost",
+                "-keyout",
+                key,
+                "-out",
+                certificate,
+            )
             self.files[name] = certificate, key
         self.ca, self.key = self.files["ca"]
 
@@ -130,8 +166,13 @@ class TlsTest(PoolCase):
 
     def pool_command(self, pool, *command, ca=None, code=0, url=None):
         env = {**os.environ, "FARCALL_TOKEN": "secret"}
-        done = subprocess.run([FARCALL, "pool", *command, "--pool", url or pool.url, *(["--ca", ca] if ca else [])], capture_output=True,
-                              text=True, timeout=60, env=env)
+        done = subprocess.run(
+            [FARCALL, "pool", *command, "--pool", url or pool.url, *(["--ca", ca] if ca else [])],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=env,
+        )
         self.assertEqual(done.returncode, code, done.stderr)
         return done.stdout + done.stderr
 
@@ -145,8 +186,13 @@ class TlsTest(PoolCase):
         self.assertEqual([next(watcher)[1] for _ in range(3)], ["all", "host", "synced"])
         env = {**os.environ, "FARCALL_TOKEN": "secret"}
         self.assertTrue(pool.endpoint.startswith("pools://"), pool.endpoint)
-        shown = subprocess.run([FARCALL, "ps", "--json", "--endpoint", pool.endpoint, "--ca", self.ca], capture_output=True, text=True,
-                               timeout=60, env=env)
+        shown = subprocess.run(
+            [FARCALL, "ps", "--json", "--endpoint", pool.endpoint, "--ca", self.ca],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=env,
+        )
         self.assertEqual(shown.returncode, 0, shown.stderr)
         self.assertIn('"one"', shown.stdout)
 
@@ -157,7 +203,9 @@ class TlsTest(PoolCase):
         self.assertEqual((said.count("\n"), "certificate is not believed" in said), (1, True), said)
         self.assertIn("No such file", self.pool_command(pool, "list", ca="/nonexistent", code=2))
         self.pool_command(pool, "list", code=1)  # the machine believes nobody of that name
-        watcher = Watcher(pool, "claims", token="secret", ca=other, address=pool.get("/v1/pool")["grpc"])
+        watcher = Watcher(
+            pool, "claims", token="secret", ca=other, address=pool.get("/v1/pool")["grpc"]
+        )
         self.addCleanup(watcher.stop)
         self.assertIn("code 14", watcher.ends())
         # Plain words at these doors come to nothing.
@@ -167,18 +215,43 @@ class TlsTest(PoolCase):
 
     def test_a_ca_takes_no_plain_pool(self):
         pool = self.serve(token="secret")
-        done = subprocess.run([FARCALL, "ps", "--endpoint", pool.endpoint, "--ca", self.ca], capture_output=True, text=True, timeout=60,
-                              env={**os.environ, "FARCALL_TOKEN": "secret"})
+        done = subprocess.run(
+            [FARCALL, "ps", "--endpoint", pool.endpoint, "--ca", self.ca],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**os.environ, "FARCALL_TOKEN": "secret"},
+        )
         self.assertEqual(done.returncode, 1, done.stdout)
         self.assertIn("its gRPC has no TLS", done.stderr)
 
     def test_files_that_cannot_be_are_refused_in_one_line(self):
         _, other_key = self.files["other"]
-        for flags, why in ((["--tls-cert", self.ca], "takes both"), (["--tls-cert", "/nonexistent", "--tls-key", self.key], "'/nonexistent'"),
-                           (["--tls-cert", self.ca, "--tls-key", other_key], "not this certificate's key"),
-                           (["--tls-cert", self.key, "--tls-key", self.key], "no certificate")):
-            done = subprocess.run([FARCALL, "pool", "serve", "--store", self.store, "--listen", "127.0.0.1:0", "--rest", "127.0.0.1:0", "--grpc",
-                                   "127.0.0.1:0", *flags], capture_output=True, text=True, timeout=60)
+        for flags, why in (
+            (["--tls-cert", self.ca], "takes both"),
+            (["--tls-cert", "/nonexistent", "--tls-key", self.key], "'/nonexistent'"),
+            (["--tls-cert", self.ca, "--tls-key", other_key], "not this certificate's key"),
+            (["--tls-cert", self.key, "--tls-key", self.key], "no certificate"),
+        ):
+            done = subprocess.run(
+                [
+                    FARCALL,
+                    "pool",
+                    "serve",
+                    "--store",
+                    self.store,
+                    "--listen",
+                    "127.0.0.1:0",
+                    "--rest",
+                    "127.0.0.1:0",
+                    "--grpc",
+                    "127.0.0.1:0",
+                    *flags,
+                ],
+                capture_output=True,
+                text=True,
+                timeout=60,
+            )
             self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
             self.assertIn(why, done.stderr)
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A host that tells the pool of twice its memory: what the host's own ledger refuses goes to another, and the pool finds out."""
+
 import http.server
 import json
 import subprocess
@@ -18,7 +19,11 @@ class Liar:
     """Between hosts and a pool: its REST, whose gRPC address is the liar's."""
 
     def __init__(self, pool):
-        self.process = subprocess.Popen([PROGRAMS / "pool_liar", pool.addresses()["grpc"], str(FACTOR)], stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            [PROGRAMS / "pool_liar", pool.addresses()["grpc"], str(FACTOR)],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         port = int(self.process.stdout.readline())
 
         class Rest(http.server.BaseHTTPRequestHandler):
@@ -33,6 +38,7 @@ class Liar:
 
             def log_message(self, *_):
                 pass
+
         self.rest = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Rest)
         self.url = "http://127.0.0.1:%d" % self.rest.server_port
         threading.Thread(target=self.rest.serve_forever, daemon=True).start()

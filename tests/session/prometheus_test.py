@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real Prometheus scrapes a server; each expression of the Grafana dashboard is asked of it, and promtool reads our page."""
+
 import json
 import pathlib
 import re
@@ -36,13 +37,22 @@ def get(url):
 class Prometheus:
     def __init__(self, *targets):
         self.folder, self.port = tempfile.TemporaryDirectory(), free_port()
-        config = {"global": {"scrape_interval": "1s"},
-                  "scrape_configs": [{"job_name": "farcall", "static_configs": [{"targets": targets}]}]}
+        config = {
+            "global": {"scrape_interval": "1s"},
+            "scrape_configs": [{"job_name": "farcall", "static_configs": [{"targets": targets}]}],
+        }
         path = pathlib.Path(self.folder.name, "prometheus.yml")
         path.write_text(json.dumps(config))  # YAML takes JSON
         self.process = subprocess.Popen(
-            ["prometheus", f"--config.file={path}", f"--storage.tsdb.path={self.folder.name}/data",
-             f"--web.listen-address=127.0.0.1:{self.port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            [
+                "prometheus",
+                f"--config.file={path}",
+                f"--storage.tsdb.path={self.folder.name}/data",
+                f"--web.listen-address=127.0.0.1:{self.port}",
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
 
     def ask(self, expression):
         query = urllib.parse.urlencode({"query": expression})
@@ -61,7 +71,14 @@ class Scraped(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.address = f"127.0.0.1:{free_port()}"
-        self.server = Server("--control", f"{folder.name}/control.sock", "--metrics", self.address, "--oversubscribe", "1.5")  # so that swapping has series
+        self.server = Server(
+            "--control",
+            f"{folder.name}/control.sock",
+            "--metrics",
+            self.address,
+            "--oversubscribe",
+            "1.5",
+        )  # so that swapping has series
         self.addCleanup(self.server.stop)
         self.teller = Teller(self.server)
         self.addCleanup(self.teller.end)
@@ -69,27 +86,50 @@ class Scraped(unittest.TestCase):
         self.page = until(lambda: get(f"http://{self.address}/metrics"), what="metrics")
 
     def test_promtool_reads_the_page(self):
-        checked = subprocess.run(["promtool", "check", "metrics"], input=self.page, capture_output=True, text=True, timeout=60)
+        checked = subprocess.run(
+            ["promtool", "check", "metrics"],
+            input=self.page,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
         # Names of another exporter are as they are; what is said of ours is a fault.
-        ours = [line for line in (checked.stdout + checked.stderr).splitlines() if "farcall_" in line]
+        ours = [
+            line for line in (checked.stdout + checked.stderr).splitlines() if "farcall_" in line
+        ]
         self.assertEqual(ours, [])
 
     def test_each_expression_of_the_dashboard_is_answered(self):
-        pool = subprocess.Popen([FARCALL, "pool", "dev"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        pool = subprocess.Popen(
+            [FARCALL, "pool", "dev"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
         self.addCleanup(lambda: (pool.terminate(), pool.wait(20), pool.stdout.close()))
         pool_address = re.search(r"REST on http://(\S+)", pool.stdout.readline()).group(1)
         self.page += get(f"http://{pool_address}/metrics")
         prometheus = Prometheus(self.address, pool_address)
         self.addCleanup(prometheus.stop)
         until(lambda: prometheus.ask("farcall_vgpu_memory_used_bytes"), 60, "the first scrape")
-        expressions = [target["expr"] for panel in json.loads(DASHBOARD.read_text())["panels"] for target in panel["targets"]]
+        expressions = [
+            target["expr"]
+            for panel in json.loads(DASHBOARD.read_text())["panels"]
+            for target in panel["targets"]
+        ]
         self.assertGreater(len(expressions), 8)
         for expression in expressions:
-            filled = expression.replace("$instance", ".*").replace("$pool", ".*").replace("[1m]", "[10s]").replace("[5m]", "[10s]")
+            filled = (
+                expression.replace("$instance", ".*")
+                .replace("$pool", ".*")
+                .replace("[1m]", "[10s]")
+                .replace("[5m]", "[10s]")
+            )
             for name in re.findall(r"farcall_\w+", filled):
                 self.assertIn(f"# TYPE {name} ", self.page, expression)
             wanted = not any(name in filled for name in WITHOUT_SERIES)
-            found = until(lambda: prometheus.ask(filled) if wanted else prometheus.ask(filled) is not None, 30, filled)
+            found = until(
+                lambda: prometheus.ask(filled) if wanted else prometheus.ask(filled) is not None,
+                30,
+                filled,
+            )
             self.assertTrue(found, filled)
         (used,) = prometheus.ask("farcall_vgpu_memory_used_bytes")
         self.assertGreaterEqual(float(used["value"][1]), 64 * MIB)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a user gets for a mistake: one line, with the value and what would be right."""
+
 import pathlib
 import shutil
 import socket
@@ -9,7 +10,7 @@ import tempfile
 import threading
 import unittest
 
-from harness import BUILD, FARCALL, Client, Server, link_proxy, proxy_of, run, stat_fields, until
+from harness import BUILD, FARCALL, Server, link_proxy, proxy_of, run, stat_fields, until
 
 HANDSHAKE = struct.Struct("<IIHHHH")
 
@@ -37,12 +38,20 @@ class Granted(unittest.TestCase):
 
     def test_outside_the_window_the_session_does_not_begin(self):
         with Server() as server:
-            for base, size in ((1 << 40, 1 << 21), (1, 1 << 21), ((1 << 64) - (1 << 21), 1 << 22), (0, (1 << 64) - 512)):
+            for base, size in (
+                (1 << 40, 1 << 21),
+                (1, 1 << 21),
+                ((1 << 64) - (1 << 21), 1 << 22),
+                (0, (1 << 64) - 512),
+            ):
                 proxy = proxy_of(server, first_credit=(base, size))
                 client = run(proxy.url, BUILD / "examples/vector_add")
                 proxy.close()
                 self.assertNotEqual(client.process.returncode, 0)
-                self.assertIn("the server granted memory outside the window that it took", "\n".join(client.err))
+                self.assertIn(
+                    "the server granted memory outside the window that it took",
+                    "\n".join(client.err),
+                )
 
     def test_a_server_that_grants_nothing_ahead_is_asked(self):
         with Server() as server:
@@ -58,13 +67,23 @@ class Lacking(unittest.TestCase):
     def test_through_a_session(self):
         with Server() as server:
             client = run(server.url, "lacking")
-            self.assertEqual((client.process.returncode, client.out[-1:]), (0, ["done"]), (client.out, client.err))
-            lines = [line for line in client.err if "cuImportExternalSemaphore is not supported" in line]
+            self.assertEqual(
+                (client.process.returncode, client.out[-1:]),
+                (0, ["done"]),
+                (client.out, client.err),
+            )
+            lines = [
+                line for line in client.err if "cuImportExternalSemaphore is not supported" in line
+            ]
             self.assertEqual(len(lines), 1, client.err)
 
     def test_on_the_device_alone(self):
-        client = run("", "lacking", environment={"LD_LIBRARY_PATH": str(BUILD / "lib/farcall/device")})
-        self.assertEqual((client.process.returncode, client.out[-1:]), (0, ["done"]), (client.out, client.err))
+        client = run(
+            "", "lacking", environment={"LD_LIBRARY_PATH": str(BUILD / "lib/farcall/device")}
+        )
+        self.assertEqual(
+            (client.process.returncode, client.out[-1:]), (0, ["done"]), (client.out, client.err)
+        )
 
 
 class ClientRefusals(unittest.TestCase):
@@ -93,20 +112,42 @@ class ClientRefusals(unittest.TestCase):
 
     def test_a_config_file_that_cannot_be_used(self):
         self.says("", "config.toml", "Is a directory", environment=self.config(None))
-        self.says("", "config.toml", "endpiont", "endpoint", environment=self.config("endpiont = 'tcp://h:1'"))
+        self.says(
+            "",
+            "config.toml",
+            "endpiont",
+            "endpoint",
+            environment=self.config("endpiont = 'tcp://h:1'"),
+        )
         self.says("", "config.toml:2", environment=self.config("log = 'warn'\nmem = \n"))
         self.says("", "config.toml: mem=much", "4GiB", environment=self.config("mem = 'much'"))
         # What C's own parsers take for numbers.
-        for setting, value in (("mem", "0x10GiB"), ("mem", "infGiB"), ("share", "0x10%"), ("limit", "nan"), ("limit", "1e1%"), ("net", "0x10MB/s")):
-            self.says("", f"config.toml: {setting}={value}", "write", environment=self.config(f"{setting} = '{value}'"))
+        for setting, value in (
+            ("mem", "0x10GiB"),
+            ("mem", "infGiB"),
+            ("share", "0x10%"),
+            ("limit", "nan"),
+            ("limit", "1e1%"),
+            ("net", "0x10MB/s"),
+        ):
+            self.says(
+                "",
+                f"config.toml: {setting}={value}",
+                "write",
+                environment=self.config(f"{setting} = '{value}'"),
+            )
 
     def test_a_config_file_stands_in_for_the_environment(self):
         with Server(token="a-token-of-the-config-file") as server:
             text = f"endpoint = '{server.url}'\ntoken = 'a-token-of-the-config-file'\n"
             client = run("", "steps", 1, environment=self.config(text))
             self.assertEqual((client.process.returncode, client.err), (0, []))
-            shown = subprocess.run([FARCALL, "doctor"], env={"PATH": "/usr/bin:/bin", **self.config(text)},
-                                   capture_output=True, text=True)
+            shown = subprocess.run(
+                [FARCALL, "doctor"],
+                env={"PATH": "/usr/bin:/bin", **self.config(text)},
+                capture_output=True,
+                text=True,
+            )
             self.assertEqual(shown.returncode, 0, shown.stdout + shown.stderr)
             self.assertIn("config.toml)", shown.stdout)
             self.assertNotIn("a-token-of", shown.stdout)
@@ -121,7 +162,9 @@ class ClientRefusals(unittest.TestCase):
         with Server(token="right-token-0123456789") as server:
             self.says(server.url, "token", token="wrong-token")
             self.says(server.url, "token")
-            self.assertEqual(run(server.url, "steps", 1, token="right-token-0123456789").process.returncode, 0)
+            self.assertEqual(
+                run(server.url, "steps", 1, token="right-token-0123456789").process.returncode, 0
+            )
             self.assertNotIn("wrong-token", server.log_text())
 
     def test_a_server_of_another_wire_major(self):
@@ -142,15 +185,21 @@ class WhatRefusalsLeave(unittest.TestCase):
     @staticmethod
     def held(server):
         """(descriptors, children that live or have not been buried) of the supervisor."""
-        rows = [stat_fields(entry.name) for entry in pathlib.Path("/proc").iterdir() if entry.name.isdigit()]
+        rows = [
+            stat_fields(entry.name)
+            for entry in pathlib.Path("/proc").iterdir()
+            if entry.name.isdigit()
+        ]
         children = sum(parent == server.process.pid for _, _, parent in filter(None, rows))
         return len(list(pathlib.Path(f"/proc/{server.process.pid}/fd").iterdir())), children
 
     def test_nothing(self):
         with Server("--max-share", "50%") as server:
+
             def refused():
                 client = run(server.url, "steps", 1, environment={"FARCALL_SHARE": "60%"})
                 self.assertIn("at most 50% here", "\n".join(client.err))
+
             refused()
             until(lambda: self.held(server)[1] == 0, what="its worker is gone")
             # The last descriptors of a refused session close shortly after its worker is gone, so that `before` may count
@@ -158,12 +207,17 @@ class WhatRefusalsLeave(unittest.TestCase):
             before = self.held(server)[0]
             for _ in range(4):
                 refused()
-            until(lambda: (held := self.held(server))[0] <= before and held[1] == 0, what=f"as before: {before}")
+            until(
+                lambda: (held := self.held(server))[0] <= before and held[1] == 0,
+                what=f"as before: {before}",
+            )
 
 
 class ServerRefusals(unittest.TestCase):
     def says(self, flags, *words):
-        done = subprocess.run([str(FARCALL), "serve", *flags], capture_output=True, text=True, timeout=30)
+        done = subprocess.run(
+            [str(FARCALL), "serve", *flags], capture_output=True, text=True, timeout=30
+        )
         lines = [line for line in done.stderr.splitlines() if line.strip()]
         self.assertNotEqual(done.returncode, 0)
         self.assertEqual(len(lines), 1, lines)

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shares, caps and refusals of device time, of unmodified programs; seen from outside: their own progress, their
 workers' CPU time."""
+
 import json
 import os
 import pathlib
@@ -20,7 +21,11 @@ def progress(client):
 
 
 def tenant(server, **wants):
-    return Client(server.url, "progress", environment={f"FARCALL_{name.upper()}": value for name, value in wants.items()})
+    return Client(
+        server.url,
+        "progress",
+        environment={f"FARCALL_{name.upper()}": value for name, value in wants.items()},
+    )
 
 
 def runs(*clients):
@@ -31,9 +36,16 @@ def runs(*clients):
 
 def split(clients, units):
     """What each has of the progress of all while the slowest does `units`."""
-    until(lambda: all(progress(client) > WARM for client in runs(*clients)), 120, "the programs run")
+    until(
+        lambda: all(progress(client) > WARM for client in runs(*clients)), 120, "the programs run"
+    )
     before = [progress(client) for client in clients]
-    until(lambda: min(progress(client) - start for client, start in zip(runs(*clients), before)) >= units, 200, "progress")
+    until(
+        lambda: min(progress(client) - start for client, start in zip(runs(*clients), before))
+        >= units,
+        200,
+        "progress",
+    )
     gained = [progress(client) - start for client, start in zip(clients, before)]
     return [one / sum(gained) for one in gained]
 
@@ -87,7 +99,7 @@ class Sharing(unittest.TestCase):
             high = Client(server.url, "progress", "1", environment={"FARCALL_PRIORITY": "high"})
             self.clients.append(high)
             until(lambda: progress(*runs(high)) > WARM, 120, "it runs")
-            low, = self.tenants(server, {"priority": "low"})[-1:]
+            (low,) = self.tenants(server, {"priority": "low"})[-1:]
             self.assertGreater(split([high, low], 8)[0], self.ABOVE)
 
     def test_one_alone_stays_below_its_limit(self):
@@ -96,7 +108,7 @@ class Sharing(unittest.TestCase):
             with Server(*ALL) as server:
                 client = self.tenants(server, wants)[-1]
                 until(lambda: progress(*runs(client)) > WARM, 120, "the program runs")
-                worker, = server.workers()
+                (worker,) = server.workers()
                 start, used, done = time.monotonic(), cpu_seconds(worker), progress(client)
                 until(lambda: progress(*runs(client)) - done >= 60, 200, "progress")
                 units = progress(client) - done
@@ -111,7 +123,9 @@ class Sharing(unittest.TestCase):
 
     def busy(self, server, *command, **wants):
         environment = {f"FARCALL_{name.upper()}": value for name, value in wants.items()}
-        client = Client(server.url, "busy", *command, stdin=subprocess.PIPE, environment=environment)
+        client = Client(
+            server.url, "busy", *command, stdin=subprocess.PIPE, environment=environment
+        )
         self.clients.append(client)
         return client
 
@@ -124,10 +138,18 @@ class Sharing(unittest.TestCase):
 
     def charged(self, control, at_least):
         """What the ledger says of the only vGPU there is, once all of it has been told of; the same by `farcall top`, a moment later."""
+
         def told(*command):
-            done = subprocess.run([FARCALL, *command, "--json", "--control", control], capture_output=True, text=True, timeout=60, check=True)
-            vgpu, = json.loads(done.stdout)["vgpus"]
+            done = subprocess.run(
+                [FARCALL, *command, "--json", "--control", control],
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=True,
+            )
+            (vgpu,) = json.loads(done.stdout)["vgpus"]
             return int(vgpu["devices"][0]["device_ns"])
+
         until(lambda: told("ps") >= at_least, 60, f"{at_least} ns, {told('ps')} are charged")
         before, by_top, after = told("ps"), told("top", "--views", "1"), told("ps")
         self.assertTrue(before <= by_top <= after, (before, by_top, after))
@@ -136,11 +158,16 @@ class Sharing(unittest.TestCase):
     def test_a_limit_is_of_the_time_in_which_anything_runs(self):
         """A grid of one block takes one processor, and the device's time all the same; what runs on two streams takes it once."""
         for blocks, streams, companions in ((1, 1, 0), (8, 1, 0), (1, 2, 1)):
-            with self.subTest(blocks=blocks, streams=streams), tempfile.TemporaryDirectory() as folder:
+            with (
+                self.subTest(blocks=blocks, streams=streams),
+                tempfile.TemporaryDirectory() as folder,
+            ):
                 control = pathlib.Path(folder, "control.sock")
                 with Server(*ALL, "--control", str(control)) as server:
                     begun = time.monotonic_ns()
-                    client = self.busy(server, blocks, streams, 300, 40000 // blocks, companions, limit="30%")
+                    client = self.busy(
+                        server, blocks, streams, 300, 40000 // blocks, companions, limit="30%"
+                    )
                     ran, longest, passed = self.figures(client)
                     # The bound of docs/internals/sharing.md; what is outstanding are four milliseconds as predicted, on a busy machine of some kernels.
                     self.assertLessEqual(ran, 0.3 * passed + 30e6 + 8 * longest)
@@ -153,9 +180,13 @@ class Sharing(unittest.TestCase):
             control = pathlib.Path(folder, "control.sock")
             with Server(*ALL, "--control", str(control)) as server:
                 begun = time.monotonic_ns()
-                clients = [self.busy(server, 1, 1, 600, 40000, share="50%", vgpu="both") for _ in range(2)]
+                clients = [
+                    self.busy(server, 1, 1, 600, 40000, share="50%", vgpu="both") for _ in range(2)
+                ]
                 ran = max(list(self.figures(client))[0] for client in clients)
-                charged = self.charged(control, 0.9 * ran)  # each end is placed where its message arrived
+                charged = self.charged(
+                    control, 0.9 * ran
+                )  # each end is placed where its message arrived
                 self.assertLessEqual(charged, time.monotonic_ns() - begun)
 
     def test_a_lone_tenant_is_lent_what_is_idle(self):
@@ -168,21 +199,31 @@ class Sharing(unittest.TestCase):
 
     def test_by_default_nobody_takes_most_of_a_device_or_a_higher_class(self):
         with Server() as server:
-            for wants, why in (({"FARCALL_SHARE": "60%"}, "share: asked 60%, at most 50% here"),
-                               ({"FARCALL_PRIORITY": "high"}, "priority: asked high, at most normal here")):
+            for wants, why in (
+                ({"FARCALL_SHARE": "60%"}, "share: asked 60%, at most 50% here"),
+                ({"FARCALL_PRIORITY": "high"}, "priority: asked high, at most normal here"),
+            ):
                 client = run(server.url, "progress", environment=wants)
                 self.assertNotEqual(client.process.returncode, 0)
                 self.assertIn(why, "\n".join(client.err))
 
     def test_requests_beyond_the_policy_are_refused(self):
-        with Server("--max-share", "50%", "--max-limit", "80%", "--max-priority", "normal") as server:
-            for wants, why in (({"share": "60%"}, "share: asked 60%, at most 50% here"),
-                               ({"limit": "90%"}, "limit: asked 90%, at most 80% here"),
-                               ({"priority": "high"}, "priority: asked high, at most normal here")):
-                client = run(server.url, "progress", environment={f"FARCALL_{k.upper()}": v for k, v in wants.items()})
+        with Server(
+            "--max-share", "50%", "--max-limit", "80%", "--max-priority", "normal"
+        ) as server:
+            for wants, why in (
+                ({"share": "60%"}, "share: asked 60%, at most 50% here"),
+                ({"limit": "90%"}, "limit: asked 90%, at most 80% here"),
+                ({"priority": "high"}, "priority: asked high, at most normal here"),
+            ):
+                client = run(
+                    server.url,
+                    "progress",
+                    environment={f"FARCALL_{k.upper()}": v for k, v in wants.items()},
+                )
                 self.assertNotEqual(client.process.returncode, 0)
                 self.assertIn(why, "\n".join(client.err))
-            first, = self.tenants(server, {"share": "50%"})
+            (first,) = self.tenants(server, {"share": "50%"})
             until(lambda: progress(*runs(first)) > 0, 120, "the first runs")
             second = tenant(server, share="30%")
             self.clients.append(second)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sessions over shm://: programs, who may in, a client that writes over its ring, and the ends of clients and workers."""
+
 import json
 import os
 import pathlib
@@ -18,7 +19,11 @@ VGPU = {"FARCALL_VGPU": "a-vgpu-of-these-tests"}
 
 def rings_of(pid):
     """The mappings of rings: (address, permissions)."""
-    lines = [line.split() for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines() if RING in line]
+    lines = [
+        line.split()
+        for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines()
+        if RING in line
+    ]
     return [(int(words[0].split("-")[0], 16), words[1]) for words in lines]
 
 
@@ -43,7 +48,9 @@ class Case(unittest.TestCase):
         self.url = "shm://" + self.path
 
     def serve(self, *flags, token=None):
-        server = Server("--shm", self.path, "--audit", str(self.folder / "audit"), *flags, token=token)
+        server = Server(
+            "--shm", self.path, "--audit", str(self.folder / "audit"), *flags, token=token
+        )
         self.addCleanup(server.stop)
         return server
 
@@ -63,7 +70,9 @@ class Shm(Case):
         for example in ("vector_add", "train_mlp"):
             client = run(self.url, EXAMPLES / example)
             self.assertEqual(client.process.returncode, 0, (client.out, client.err))
-        self.assertEqual({note["local_user"] for note in self.audit("session_started")}, {os.geteuid()})
+        self.assertEqual(
+            {note["local_user"] for note in self.audit("session_started")}, {os.geteuid()}
+        )
         until(lambda: not server.workers(), what="the workers end with their programs")
 
     def test_only_client_and_worker_map_the_rings(self):
@@ -92,8 +101,15 @@ class Shm(Case):
         self.assertNotEqual(client.wait(), 0)
         self.assertEqual(len(self.errors(client)), 1, client.err)
         self.assertEqual((neighbour.wait(), neighbour.out[-1]), (0, "right"), neighbour.err)
-        until(lambda: any("shared memory" in note["cause"] or "frame" in note["cause"] or "chunk" in note["cause"]
-                          for note in self.audit("session_ended")), what="a cause that names the ring")
+        until(
+            lambda: any(
+                "shared memory" in note["cause"]
+                or "frame" in note["cause"]
+                or "chunk" in note["cause"]
+                for note in self.audit("session_ended")
+            ),
+            what="a cause that names the ring",
+        )
         self.assertIsNone(server.process.poll())
 
     def test_a_killed_worker_is_one_clear_error(self):
@@ -104,7 +120,9 @@ class Shm(Case):
         os.kill(worker, signal.SIGKILL)
         self.assertNotEqual(client.wait(), 0)
         [line] = self.errors(client)
-        self.assertIn("the session has ended: the worker crashed: Killed; start the program again", line)
+        self.assertIn(
+            "the session has ended: the worker crashed: Killed; start the program again", line
+        )
         self.assertEqual(run(self.url, "steps", 3).process.returncode, 0)
 
     def test_a_killed_client_ends_its_session_without_the_grace(self):
@@ -150,10 +168,18 @@ class Shm(Case):
         second = run(self.url, "steps", 1, environment=VGPU)
         self.assertNotEqual(second.process.returncode, 0)
         [line] = self.errors(second)
-        self.assertIn("shared memory of the session: pinned host memory: asked 4743168 bytes, 1548288 free of 6291456", line)
-        self.assertEqual(run(self.url, "steps", 1).process.returncode, 0, "another vGPU has its own")
+        self.assertIn(
+            "shared memory of the session: pinned host memory: asked 4743168 bytes, 1548288 free of 6291456",
+            line,
+        )
+        self.assertEqual(
+            run(self.url, "steps", 1).process.returncode, 0, "another vGPU has its own"
+        )
         first.kill()
-        until(lambda: run(self.url, "steps", 1, environment=VGPU).process.returncode == 0, what="they are given back with the session")
+        until(
+            lambda: run(self.url, "steps", 1, environment=VGPU).process.returncode == 0,
+            what="they are given back with the session",
+        )
 
     def test_forked_children_leave_the_session_alone(self):
         self.serve()
@@ -180,7 +206,9 @@ class SharedHost(Case):
 
     def program(self, *words, whose, **options):
         client = run(options.pop("url", self.url), "shared_host", *words, **options)
-        self.assertEqual((client.process.returncode, client.out), (0, [*whose, "right"]), client.err)
+        self.assertEqual(
+            (client.process.returncode, client.out), (0, [*whose, "right"]), client.err
+        )
         return client.stats()
 
     def test_copies_of_page_locked_memory_cross_nothing(self):
@@ -222,13 +250,23 @@ class SharedHost(Case):
 
     def test_over_tcp_it_is_the_clients_alone(self):
         server = self.serve()
-        self.program("copies", 4, whose=["private", "private"], url=server.url,
-                     environment={"FARCALL_TRANSPORT": "tcp"})
+        self.program(
+            "copies",
+            4,
+            whose=["private", "private"],
+            url=server.url,
+            environment={"FARCALL_TRANSPORT": "tcp"},
+        )
 
     def test_a_session_that_moved_has_it(self):
         server = self.serve()
-        self.program("copies", 4, whose=["shared", "private"], url=server.url,
-                     environment={"FARCALL_TRANSPORT": "auto"})
+        self.program(
+            "copies",
+            4,
+            whose=["shared", "private"],
+            url=server.url,
+            environment={"FARCALL_TRANSPORT": "auto"},
+        )
 
     def test_it_is_the_servers_again_when_the_client_is_killed(self):
         server = self.serve("--host-mem", "16MiB", "--grace", "600")
@@ -244,7 +282,14 @@ class Choice(Case):
     """At a tcp:// endpoint, by FARCALL_TRANSPORT."""
 
     def runs(self, url, transport, over):
-        client = run(url, "steps", 4, 5, 8, environment={"FARCALL_TRANSPORT": transport, "FARCALL_LOG": "info"})
+        client = run(
+            url,
+            "steps",
+            4,
+            5,
+            8,
+            environment={"FARCALL_TRANSPORT": transport, "FARCALL_LOG": "info"},
+        )
         self.assertEqual((client.process.returncode, client.out[-1:]), (0, ["right"]), client.err)
         [line] = [line for line in client.err if "connected to" in line]
         self.assertIn(f"connected to {url} over {over} (", line)
@@ -257,8 +302,13 @@ class Choice(Case):
             self.assertIn(word, line)
 
     def doctor(self, url, transport):
-        done = subprocess.run([str(FARCALL), "doctor", "--endpoint", url], capture_output=True, text=True, timeout=120,
-                              env=dict(os.environ, FARCALL_TRANSPORT=transport))
+        done = subprocess.run(
+            [str(FARCALL), "doctor", "--endpoint", url],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env=dict(os.environ, FARCALL_TRANSPORT=transport),
+        )
         return next(line for line in done.stdout.splitlines() if "transport" in line)
 
     def test_auto_moves_to_shared_memory(self):
@@ -266,7 +316,9 @@ class Choice(Case):
         for _ in range(10):  # the client may be faster than the rest of the worker's start
             self.runs(server.url, "auto", "shm")
         client = run(server.url, "steps", 1, environment={"FARCALL_LOG": "info"})
-        self.assertIn(f"connected to {server.url} over shm (", "".join(client.err), "that is the default")
+        self.assertIn(
+            f"connected to {server.url} over shm (", "".join(client.err), "that is the default"
+        )
         self.runs(server.url, "shm", "shm")
         self.assertIn(f"shm, {self.path}", self.doctor(server.url, "auto"))
 
@@ -293,7 +345,9 @@ class Choice(Case):
         server = self.serve("--host-mem", "4MiB")
         self.runs(server.url, "auto", "tcp")
         [note] = self.audit("session_refused")
-        self.assertIn("shared memory of the session: pinned host memory: asked 4743168 bytes", note["why"])
+        self.assertIn(
+            "shared memory of the session: pinned host memory: asked 4743168 bytes", note["why"]
+        )
 
     def test_auto_stays_where_the_user_may_not(self):
         server = self.serve("--shm-users", "4242")
@@ -313,13 +367,19 @@ class Choice(Case):
     def test_what_cannot_be(self):
         self.refused("tcp://127.0.0.1:1", "tls", "transport tls cannot reach tcp://127.0.0.1:1")
         self.refused(self.url, "tcp", "transport tcp cannot reach")
-        self.refused("tcp://127.0.0.1:1", "pigeon", "FARCALL_TRANSPORT=pigeon must be auto, tcp, tls or shm")
+        self.refused(
+            "tcp://127.0.0.1:1", "pigeon", "FARCALL_TRANSPORT=pigeon must be auto, tcp, tls or shm"
+        )
 
 
 class Flags(unittest.TestCase):
     def says(self, *words, flags):
-        done = subprocess.run([str(FARCALL), "serve", "--device", "dry", "--listen", "tcp://127.0.0.1:0", *flags],
-                              capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            [str(FARCALL), "serve", "--device", "dry", "--listen", "tcp://127.0.0.1:0", *flags],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
         self.assertEqual(done.returncode, 2, done.stderr)
         for word in words:
             self.assertIn(word, done.stderr.strip().splitlines()[-1])
@@ -327,7 +387,9 @@ class Flags(unittest.TestCase):
     def test_what_cannot_be_served(self):
         self.says("--shm", "relative", "absolute path", flags=["--shm", "relative"])
         self.says("--shm-users", "--shm auto", flags=["--shm-users", "1000"])
-        self.says("no-such-user", "1000,alice", flags=["--shm", "/tmp/x", "--shm-users", "0,no-such-user"])
+        self.says(
+            "no-such-user", "1000,alice", flags=["--shm", "/tmp/x", "--shm-users", "0,no-such-user"]
+        )
         self.says("107", flags=["--shm", "/" + "x" * 200])
 
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Device memory that leaves the device and comes back: contents, addresses, who waits for whom, what a kill costs."""
+
 import json
 import os
 import pathlib
@@ -40,7 +41,9 @@ class Swap(unittest.TestCase):
         return client
 
     def farcall(self, *command, code=0):
-        done = subprocess.run([FARCALL, *command, "--control", self.path], capture_output=True, text=True, timeout=120)
+        done = subprocess.run(
+            [FARCALL, *command, "--control", self.path], capture_output=True, text=True, timeout=120
+        )
         self.assertEqual(done.returncode, code, done.stderr)
         return done.stderr if code else done.stdout
 
@@ -59,7 +62,10 @@ class Swap(unittest.TestCase):
         self.assertEqual(int(memory["swapped_bytes"]), int(memory["charged_bytes"]) - stays)
         self.assertGreater(int(memory["swapped_bytes"]), 0)
         # A session before this one may still be giving its memory back.
-        until(lambda: self.status()["devices"][0]["memory_resident_bytes"] == str(stays), what=f"{stays} bytes stay")
+        until(
+            lambda: self.status()["devices"][0]["memory_resident_bytes"] == str(stays),
+            what=f"{stays} bytes stay",
+        )
         return int(memory["swapped_bytes"])
 
     def go(self, client):
@@ -67,7 +73,9 @@ class Swap(unittest.TestCase):
         client.process.stdin.flush()
 
     def passes(self, client):
-        self.assertEqual((client.wait(), client.out[-1:]), (0, ["done"]), (client.out[-3:], client.err))
+        self.assertEqual(
+            (client.wait(), client.out[-1:]), (0, ["done"]), (client.out[-3:], client.err)
+        )
 
     def rounds(self, client, count, stays=0):
         """Parked at each of its pauses."""
@@ -89,13 +97,19 @@ class Swap(unittest.TestCase):
 
     def test_host_memory_is_where_it_was(self):
         server = self.serve("--park-after", "3600")
-        self.rounds(self.client(server, "host", 3), 3, stays=256 << 10)  # managed memory counts as the device's
+        self.rounds(
+            self.client(server, "host", 3), 3, stays=256 << 10
+        )  # managed memory counts as the device's
 
     def test_an_idle_session_leaves_by_itself(self):
         server = self.serve("--park-after", "1")
         client = self.client(server, "storm", 5, 1)
         client.wait_line("round 0")
-        until(lambda: self.vgpus()[client.process.pid]["sessions"][0]["memory_state"] == "parked", 60, "it is parked")
+        until(
+            lambda: self.vgpus()[client.process.pid]["sessions"][0]["memory_state"] == "parked",
+            60,
+            "it is parked",
+        )
         self.assertEqual(self.status()["devices"][0]["memory_resident_bytes"], "0")
         self.go(client)
         self.passes(client)
@@ -115,7 +129,10 @@ class Swap(unittest.TestCase):
         server = self.serve()
         client = self.client(server, "many", 4, 8)
         client.wait_line("round 0")
-        self.assertIn("start it with --park-after", self.farcall("park", self.vgpus()[client.process.pid]["id"], code=1))
+        self.assertIn(
+            "start it with --park-after",
+            self.farcall("park", self.vgpus()[client.process.pid]["id"], code=1),
+        )
 
     def test_no_more_is_lent_than_was_said(self):
         server = self.serve("--oversubscribe", "1.5")
@@ -134,7 +151,9 @@ class Swap(unittest.TestCase):
         server = self.serve("--oversubscribe", "4", "--swap-host-mem", "32MiB")
         first = self.client(server, "many", 12, 8)
         first.wait_line("round 0")
-        self.assertIn("swap_host_mem", self.farcall("park", self.vgpus()[first.process.pid]["id"], code=1))
+        self.assertIn(
+            "swap_host_mem", self.farcall("park", self.vgpus()[first.process.pid]["id"], code=1)
+        )
         second = self.client(server, "many", 14, 8)
         second.wait_line("refused")
         self.assertIn("the server swaps 33554432 at most", server.log_text())
@@ -147,7 +166,9 @@ class Swap(unittest.TestCase):
             # What is killed is moving now, or about to: whatever it was at, the other goes on.
             # The first works until it is killed: it is there when the second comes, however late that is.
             before = int(self.status()["swap"]["outs"])
-            first, second = (self.client(server, "work", 104, rounds, 150) for rounds in (10000, 20))
+            first, second = (
+                self.client(server, "work", 104, rounds, 150) for rounds in (10000, 20)
+            )
             first.wait_line("worked 0")
             until(lambda: int(self.status()["swap"]["outs"]) > before, 120, "something has moved")
             worker = self.vgpus()[first.process.pid]["sessions"][0]["worker_pid"]
@@ -162,13 +183,19 @@ class Swap(unittest.TestCase):
         server = self.serve("--park-after", "3600", memory="256MiB")
         for what in ("allocation", "pool"):
             client = run(server.url, "lent", what, environment=VGPU)
-            self.assertEqual((client.process.returncode, client.out[-1:]), (0, ["done"]), (client.out, client.err))
+            self.assertEqual(
+                (client.process.returncode, client.out[-1:]),
+                (0, ["done"]),
+                (client.out, client.err),
+            )
 
     def test_it_is_told(self):
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         audit = self.folder / "audit.jsonl"
-        server = self.serve("--oversubscribe", "1.8", "--metrics", f"127.0.0.1:{port}", "--audit", str(audit))
+        server = self.serve(
+            "--oversubscribe", "1.8", "--metrics", f"127.0.0.1:{port}", "--audit", str(audit)
+        )
         client = self.client(server, "storm", 7, 1)
         client.wait_line("round 0")
         moved = self.park(client)
@@ -179,10 +206,13 @@ class Swap(unittest.TestCase):
 
         def scraped():
             try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+                with urllib.request.urlopen(
+                    f"http://127.0.0.1:{port}/metrics", timeout=10
+                ) as answer:
                     return answer.read().decode()
             except OSError:
                 return ""
+
         text = until(scraped, what="metrics")
         self.assertIn('farcall_swaps_total{direction="out"} 1\n', text)
         self.assertIn(f'farcall_swap_bytes_total{{direction="out"}} {moved}\n', text)
@@ -194,9 +224,15 @@ class Swap(unittest.TestCase):
             self.assertIn(event, events)
 
     def test_senseless_settings(self):
-        for flags, words in ((["--oversubscribe", "0.5"], "from 1 to 16"), (["--oversubscribe", "much"], "such as 1.8"),
-                             (["--swap-host-mem", "4Gi"], "4GiB"), (["--park-after", "soon"], "--park-after")):
-            done = subprocess.run([SERVE, "serve", *flags], capture_output=True, text=True, timeout=60)
+        for flags, words in (
+            (["--oversubscribe", "0.5"], "from 1 to 16"),
+            (["--oversubscribe", "much"], "such as 1.8"),
+            (["--swap-host-mem", "4Gi"], "4GiB"),
+            (["--park-after", "soon"], "--park-after"),
+        ):
+            done = subprocess.run(
+                [SERVE, "serve", *flags], capture_output=True, text=True, timeout=60
+            )
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(words, done.stderr)
 

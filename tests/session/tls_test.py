@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sessions over tls://: who is believed, what is refused, files that change, links that are cut, and what the server's
 processes know of the key."""
+
 import base64
 import json
 import os
@@ -35,7 +36,11 @@ class Authority:
         self.cert("init")
 
     def cert(self, *arguments):
-        done = subprocess.run([str(FARCALL), "cert", *arguments, "--dir", str(self.folder)], capture_output=True, text=True)
+        done = subprocess.run(
+            [str(FARCALL), "cert", *arguments, "--dir", str(self.folder)],
+            capture_output=True,
+            text=True,
+        )
         assert done.returncode == 0, done.stderr
 
     def issue(self, name, *flags):
@@ -51,14 +56,17 @@ def scalar_of(key_file):
     """The 32 secret bytes of a P-256 key in PKCS #8."""
     lines = pathlib.Path(key_file).read_text().splitlines()
     der = base64.b64decode("".join(line for line in lines if "-----" not in line))
-    return der[der.index(b"\x04\x20") + 2:][:32]
+    return der[der.index(b"\x04\x20") + 2 :][:32]
 
 
 def children_of(pid):
     found = {}
     for entry in pathlib.Path("/proc").iterdir():
         try:
-            if entry.name.isdigit() and int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1]) == pid:
+            if (
+                entry.name.isdigit()
+                and int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1]) == pid
+            ):
                 found[int(entry.name)] = (entry / "cmdline").read_bytes().split(b"\0")
         except OSError:
             pass
@@ -71,8 +79,15 @@ class Tls(unittest.TestCase):
         self.certificate, self.key = self.authority.issue("server", "--host", "127.0.0.1")
 
     def serve(self, *flags, certificate=None, key=None):
-        server = Server("--tls-cert", certificate or self.certificate, "--tls-key", key or self.key, *flags,
-                        token=TOKEN, listen="tls://127.0.0.1:0")
+        server = Server(
+            "--tls-cert",
+            certificate or self.certificate,
+            "--tls-key",
+            key or self.key,
+            *flags,
+            token=TOKEN,
+            listen="tls://127.0.0.1:0",
+        )
         self.addCleanup(server.stop)
         return server
 
@@ -93,7 +108,9 @@ class Tls(unittest.TestCase):
             self.assertIn(word, lines[0])
 
     def gateway_of(self, server):
-        return next(pid for pid, words in children_of(server.process.pid).items() if b"tls-gateway" in words)
+        return next(
+            pid for pid, words in children_of(server.process.pid).items() if b"tls-gateway" in words
+        )
 
     def test_a_program_runs_and_its_bulk_copies_are_right(self):
         server = self.serve()
@@ -113,7 +130,9 @@ class Tls(unittest.TestCase):
         self.refused(self.serve().url, "certificate", environment={})
 
     def test_a_wrong_token_inside_tls(self):
-        client = run(self.serve().url, "steps", 1, token="another-token", environment=self.environment())
+        client = run(
+            self.serve().url, "steps", 1, token="another-token", environment=self.environment()
+        )
         self.assertNotEqual(client.process.returncode, 0)
         self.assertIn("token", "\n".join(client.err))
 
@@ -129,23 +148,48 @@ class Tls(unittest.TestCase):
     def test_older_versions_and_early_data_are_refused(self):
         server = self.serve()
         for flags, accepted in ((["-tls1_2"], False), (["-tls1_1"], False), (["-tls1_3"], True)):
-            done = subprocess.run(["openssl", "s_client", "-connect", f"127.0.0.1:{server.port}", "-CAfile", self.authority.ca,
-                                   *flags], input="", capture_output=True, text=True, timeout=30)
-            self.assertEqual("Verify return code: 0 (ok)" in done.stdout and "TLSv1.3, Cipher is TLS_" in done.stdout, accepted,
-                             done.stdout + done.stderr)
+            done = subprocess.run(
+                [
+                    "openssl",
+                    "s_client",
+                    "-connect",
+                    f"127.0.0.1:{server.port}",
+                    "-CAfile",
+                    self.authority.ca,
+                    *flags,
+                ],
+                input="",
+                capture_output=True,
+                text=True,
+                timeout=30,
+            )
+            self.assertEqual(
+                "Verify return code: 0 (ok)" in done.stdout
+                and "TLSv1.3, Cipher is TLS_" in done.stdout,
+                accepted,
+                done.stdout + done.stderr,
+            )
             self.assertNotIn("New Session Ticket", done.stdout)
             self.assertNotIn("Early data was accepted", done.stdout)
         self.runs(server.url)
 
     def test_a_client_without_a_certificate_where_one_is_wanted(self):
-        server = self.serve("--tls-client-ca", self.authority.ca, "--audit", str(self.authority.folder / "audit"))
+        server = self.serve(
+            "--tls-client-ca", self.authority.ca, "--audit", str(self.authority.folder / "audit")
+        )
         self.refused(server.url)
         stranger = Authority(self)
         certificate, key = stranger.issue("client", "--uri", "farcall:team-a")
-        self.refused(server.url, environment=self.environment(FARCALL_CERT=certificate, FARCALL_KEY=key))
+        self.refused(
+            server.url, environment=self.environment(FARCALL_CERT=certificate, FARCALL_KEY=key)
+        )
         certificate, key = self.authority.issue("client", "--uri", "farcall:team-a")
-        self.runs(server.url, environment=self.environment(FARCALL_CERT=certificate, FARCALL_KEY=key))
-        notes = [json.loads(line) for line in (self.authority.folder / "audit").read_text().splitlines()]
+        self.runs(
+            server.url, environment=self.environment(FARCALL_CERT=certificate, FARCALL_KEY=key)
+        )
+        notes = [
+            json.loads(line) for line in (self.authority.folder / "audit").read_text().splitlines()
+        ]
         started = [note for note in notes if note["event"] == "session_started"]
         self.assertEqual([note.get("certificate") for note in started], ["farcall:team-a"])
 
@@ -154,13 +198,32 @@ class Tls(unittest.TestCase):
         kept, kept_key = self.authority.issue("kept")
         folder = self.authority.folder
         (folder / "index").write_text("")
-        (folder / "ca.cnf").write_text(f"[ca]\ndefault_ca=d\n[d]\ndatabase={folder}/index\ndefault_md=sha256\n"
-                                       "default_crl_days=1\n")
+        (folder / "ca.cnf").write_text(
+            f"[ca]\ndefault_ca=d\n[d]\ndatabase={folder}/index\ndefault_md=sha256\n"
+            "default_crl_days=1\n"
+        )
         for arguments in (["-revoke", certificate], ["-gencrl", "-out", str(folder / "crl.pem")]):
-            subprocess.run(["openssl", "ca", "-config", str(folder / "ca.cnf"), "-cert", self.authority.ca, "-keyfile",
-                            str(folder / "ca.key"), *arguments], check=True, capture_output=True)
-        server = self.serve("--tls-client-ca", self.authority.ca, "--tls-crl", str(folder / "crl.pem"))
-        self.refused(server.url, environment=self.environment(FARCALL_CERT=certificate, FARCALL_KEY=key))
+            subprocess.run(
+                [
+                    "openssl",
+                    "ca",
+                    "-config",
+                    str(folder / "ca.cnf"),
+                    "-cert",
+                    self.authority.ca,
+                    "-keyfile",
+                    str(folder / "ca.key"),
+                    *arguments,
+                ],
+                check=True,
+                capture_output=True,
+            )
+        server = self.serve(
+            "--tls-client-ca", self.authority.ca, "--tls-crl", str(folder / "crl.pem")
+        )
+        self.refused(
+            server.url, environment=self.environment(FARCALL_CERT=certificate, FARCALL_KEY=key)
+        )
         self.runs(server.url, environment=self.environment(FARCALL_CERT=kept, FARCALL_KEY=kept_key))
 
     def test_files_that_change_are_used_and_wrong_ones_are_not(self):
@@ -180,22 +243,34 @@ class Tls(unittest.TestCase):
 
     def test_what_belongs_to_a_session_uses_tls_as_it_does(self):
         """A lane, and whoever comes back, with the right key: in the clear for a session of TLS, and the other way round."""
-        server = Server("--tls-cert", self.certificate, "--tls-key", self.key, "--listen", "tcp://127.0.0.1:0",
-                        listen="tls://127.0.0.1:0")
+        server = Server(
+            "--tls-cert",
+            self.certificate,
+            "--tls-key",
+            self.key,
+            "--listen",
+            "tcp://127.0.0.1:0",
+            listen="tls://127.0.0.1:0",
+        )
         self.addCleanup(server.stop)
         clear_port = int(re.search(r"tcp://127.0.0.1:(\d+)", server.line).group(1))
         context = ssl.create_default_context(cafile=self.authority.ca)
 
         def connect(is_tls):
-            plain = socket.create_connection(("127.0.0.1", server.port if is_tls else clear_port), timeout=20)
+            plain = socket.create_connection(
+                ("127.0.0.1", server.port if is_tls else clear_port), timeout=20
+            )
             return context.wrap_socket(plain, server_hostname="127.0.0.1") if is_tls else plain
 
         def peer(is_tls, fields, keys=()):
             made = Peer(server, fields, keys, connection=connect(is_tls))
             self.addCleanup(made.close)
             return made
-        for is_tls, why in ((True, "the session uses TLS, and this connection does not"),
-                            (False, "this connection uses TLS, and the session does not")):
+
+        for is_tls, why in (
+            (True, "the session uses TLS, and this connection does not"),
+            (False, "this connection uses TLS, and the session does not"),
+        ):
             first = peer(is_tls, hs.hello_fields())
             self.assertEqual(first.kind, hs.WELCOME)
             again = {"session": first.session, "credentials": [(hs.SESSION_CREDENTIAL, b"")]}
@@ -209,7 +284,9 @@ class Tls(unittest.TestCase):
         server = self.serve()
         proxy = link_proxy.LinkProxy(("127.0.0.1", server.port))
         self.addCleanup(proxy.close)
-        client = Client("tls" + proxy.url[3:], "steps", 12, 20, 16, token=TOKEN, environment=self.environment())
+        client = Client(
+            "tls" + proxy.url[3:], "steps", 12, 20, 16, token=TOKEN, environment=self.environment()
+        )
         for step in (2, 4, 6):
             client.wait_line(f"step {step}")
             proxy.cut()
@@ -221,8 +298,13 @@ class Tls(unittest.TestCase):
         client.wait_line("step 2")
         gateway = self.gateway_of(server)
         os.kill(gateway, signal.SIGKILL)
-        until(lambda: any(b"tls-gateway" in words and pid != gateway
-                          for pid, words in children_of(server.process.pid).items()), what="another gateway")
+        until(
+            lambda: any(
+                b"tls-gateway" in words and pid != gateway
+                for pid, words in children_of(server.process.pid).items()
+            ),
+            what="another gateway",
+        )
         self.runs(server.url)
         self.assertEqual((client.wait(), client.out[-1]), (0, "right"), client.err)
 
@@ -241,19 +323,28 @@ class Tls(unittest.TestCase):
     def test_only_the_gateway_knows_the_key(self):
         server = self.serve()
         client = Client(server.url, "hold", token=TOKEN, environment=self.environment())
-        client.wait_line("holding") if False else until(lambda: server.workers() and client.out, what="a session")
+        client.wait_line("holding") if False else until(
+            lambda: server.workers() and client.out, what="a session"
+        )
         secrets = {"key": scalar_of(self.key), "the same, turned": scalar_of(self.key)[::-1]}
         gateway = self.gateway_of(server)
         self.assertTrue(places_of(secrets, gateway))  # or this test looks for the wrong bytes
         for pid in {server.process.pid, *server.workers()} - {gateway}:
-            self.assertEqual(places_of(secrets, pid), set(), children_of(server.process.pid).get(pid))
+            self.assertEqual(
+                places_of(secrets, pid), set(), children_of(server.process.pid).get(pid)
+            )
         client.process.kill()
         client.wait()
 
 
 class Flags(unittest.TestCase):
     def says(self, *words, flags):
-        done = subprocess.run([str(FARCALL), "serve", "--device", "dry", *flags], capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            [str(FARCALL), "serve", "--device", "dry", *flags],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
         self.assertEqual(done.returncode, 2, done.stderr)
         line = done.stderr.strip().splitlines()[-1]
         for word in words:
@@ -266,15 +357,25 @@ class Flags(unittest.TestCase):
         listen = ["--listen", "tls://127.0.0.1:0"]
         self.says("--tls-cert", flags=listen)
         self.says("--listen tls://", flags=["--tls-cert", certificate, "--tls-key", key])
-        self.says("--tls-client-ca", flags=[*listen, "--tls-cert", certificate, "--tls-key", key, "--tls-crl", certificate])
+        self.says(
+            "--tls-client-ca",
+            flags=[*listen, "--tls-cert", certificate, "--tls-key", key, "--tls-crl", certificate],
+        )
         self.says("/no/such", flags=[*listen, "--tls-cert", "/no/such", "--tls-key", key])
         self.says(key, flags=[*listen, "--tls-cert", other_certificate, "--tls-key", key])
-        self.says("--token-file", flags=["--listen", "tls://0.0.0.0:0", "--tls-cert", certificate, "--tls-key", key])
+        self.says(
+            "--token-file",
+            flags=["--listen", "tls://0.0.0.0:0", "--tls-cert", certificate, "--tls-key", key],
+        )
 
     def test_an_authority_is_not_written_over(self):
         authority = Authority(self)
         before = pathlib.Path(authority.ca).read_text()
-        done = subprocess.run([str(FARCALL), "cert", "init", "--dir", str(authority.folder)], capture_output=True, text=True)
+        done = subprocess.run(
+            [str(FARCALL), "cert", "init", "--dir", str(authority.folder)],
+            capture_output=True,
+            text=True,
+        )
         self.assertEqual(done.returncode, 2)
         self.assertRegex(done.stderr, re.escape("ca.key") + ".*exists")
         self.assertEqual(pathlib.Path(authority.ca).read_text(), before)

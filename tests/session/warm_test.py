@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Workers that are started before their sessions: who gets one, how many there are, and what becomes of them."""
+
 import os
 import pathlib
 import signal
@@ -25,9 +26,11 @@ class Warm(unittest.TestCase):
 
     def one_ready(self, server, count=1):
         """So many wait in their sandbox: their filter of system calls is the last step before libraries are loaded."""
+
         def ready():
             waiting = [pid for pid in server.warm_workers() if sleeps_in_recv(pid)]
             return waiting if len(waiting) == count else None
+
         return until(ready, 30, f"{count} warm workers")
 
     def hold(self, server, **environment):
@@ -52,11 +55,11 @@ def sleeps_in_recv(pid):
 class Taken(Warm):
     def test_a_session_gets_the_one_that_waits_and_another_takes_its_place(self):
         server = self.serve()
-        waiting, = self.one_ready(server)
+        (waiting,) = self.one_ready(server)
         self.hold(server)
         self.assertEqual(server.workers(), [waiting], "the same process, by a session's name")
         self.assertEqual(self.before(server), 1)
-        second, = self.one_ready(server)
+        (second,) = self.one_ready(server)
         self.assertNotEqual(second, waiting)
 
     def test_programs_compute_and_find_their_tenants_images_and_kernels(self):
@@ -68,8 +71,12 @@ class Taken(Warm):
                 client = run(server.url, "steps", 2, 0, environment={"FARCALL_CACHE_DIR": own})
                 self.assertEqual(client.process.returncode, 0, client.err)
                 sent.append(client.stats()["bytes_out"])
-                until(lambda: any(len(path.name) == 64 for path in pathlib.Path(cache, "server").glob("*/*")),
-                      what="the image is kept")
+                until(
+                    lambda: any(
+                        len(path.name) == 64 for path in pathlib.Path(cache, "server").glob("*/*")
+                    ),
+                    what="the image is kept",
+                )
             self.assertEqual(self.before(server), 2)
             self.assertLess(sent[1], sent[0], "the image is known")
 
@@ -100,7 +107,12 @@ class NotTaken(Warm):
         self.assertEqual((self.before(server), server.warm_workers()), (1, waiting))
 
     def test_none_waits_where_none_may(self):
-        for flags in (("--warm-workers", 0), ("--debuggable",), ("--worker-calls", "report"), ("--trust-tenants",)):
+        for flags in (
+            ("--warm-workers", 0),
+            ("--debuggable",),
+            ("--worker-calls", "report"),
+            ("--trust-tenants",),
+        ):
             with Server(*flags) as server:
                 client = run(server.url, "steps", 2)
                 self.assertEqual(client.process.returncode, 0, client.err)
@@ -108,7 +120,7 @@ class NotTaken(Warm):
 
     def test_one_that_was_killed_is_not_taken(self):
         server = self.serve()
-        waiting, = self.one_ready(server)
+        (waiting,) = self.one_ready(server)
         os.kill(waiting, signal.SIGKILL)
         until(lambda: "no worker is started ahead" in server.log_text(), 20, "its end is noted")
         self.hold(server)
@@ -121,7 +133,7 @@ class Users(Warm):
         server = self.serve("--worker-users", "700000-700003")
         users = []
         for _ in range(2):
-            waiting, = self.one_ready(server)
+            (waiting,) = self.one_ready(server)
             users.append(user_of(waiting))
             self.hold(server)
             self.assertIn(waiting, server.workers())

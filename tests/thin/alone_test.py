@@ -3,6 +3,7 @@
 """alone_test.py NAME LIBRARY: programs/NAME.py, which judges itself, with the thin library through a server on the CPU device.
 
 Exit code 77 if NVIDIA's library, which the server would run, is not here."""
+
 import os
 import pathlib
 import shutil
@@ -21,7 +22,16 @@ def main():
         print(f"skipped: no lib{library} beside nvcc")
         return 77
     environment = {**os.environ, "PYTHONPATH": str(HERE / "programs"), "FARCALL_LOG": "warn"}
-    command = [BUILD / "bin/farcall", "run", "--thin", "--device", "cpu", "--", sys.executable, HERE / "programs" / f"{name}.py"]
+    command = [
+        BUILD / "bin/farcall",
+        "run",
+        "--thin",
+        "--device",
+        "cpu",
+        "--",
+        sys.executable,
+        HERE / "programs" / f"{name}.py",
+    ]
     return subprocess.run([str(word) for word in command], timeout=580, env=environment).returncode
 
 

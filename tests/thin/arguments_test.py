@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each posted or waiting function of each mathematics library: its arguments arrive equal at a fake library that writes down raw
 registers and stack. What a function takes is read from the headers' model, not from the generator's plans."""
+
 import ctypes
 import json
 import os
@@ -20,17 +21,30 @@ from fake_library import fake  # noqa: E402
 from library_spec import CODEGEN, LibrarySpec  # noqa: E402
 
 # Values by type where the function's own checks, or ours, want a real one.
-VALUES = {"cudaDataType": 0, "cudaDataType_t": 0, "cublasComputeType_t": 68, "size_t": 64, "uint32_t": 4}
+VALUES = {
+    "cudaDataType": 0,
+    "cudaDataType_t": 0,
+    "cublasComputeType_t": 68,
+    "size_t": 64,
+    "uint32_t": 4,
+}
 FLOATS = {"float": 2.5, "double": 2.5}
 # Their arrays are as long as descriptors and other arrays say, which of numbers that mean nothing is beyond any array; or
 # empty, of a type that no header defines.
-BY_CONTENT = re.compile(r"cudnnCTCLoss|cudnnMultiHeadAttn(Forward|BackwardData)|cudnnGetCTCLossWorkspaceSize|cudnnQueryRuntimeError|cusolverSp[SDCZ]csrlu\w+")
+BY_CONTENT = re.compile(
+    r"cudnnCTCLoss|cudnnMultiHeadAttn(Forward|BackwardData)|cudnnGetCTCLossWorkspaceSize|cudnnQueryRuntimeError|cusolverSp[SDCZ]csrlu\w+"
+)
 # What the server looks into: row pointers of empty rows, permutations.
 FORMS = {"zero": re.compile(r"(h_)?csr(RowPtr|EndPtr)\w*"), "count": re.compile(r"(h_)?[pqPQ]")}
 # Objects of a sister library.
 FOREIGN = {"cusolver": {"cusparseMatDescr_t": ("cusparse", 12, "cusparseCreateMatDescr")}}
 LIBRARIES = {"cublas": 13, "cusolver": 12, "cusparse": 12, "cudnn": 9}
-FEWEST = {"cublas": 450, "cudnn": 130, "cusolver": 480, "cusparse": 250}  # functions: less means that a plan fell out
+FEWEST = {
+    "cublas": 450,
+    "cudnn": 130,
+    "cusolver": 480,
+    "cusparse": 250,
+}  # functions: less means that a plan fell out
 
 
 # What lies behind a pointer, for programs of these tests.
@@ -43,7 +57,9 @@ def content(value, form=""):
         return b"".join(i.to_bytes(4, "little") for i in range(1024))
     return bytes((value * 7 + i) % 251 for i in range(4096))
 """
-CALLER = CONTENT + """
+CALLER = (
+    CONTENT
+    + """
 calls = json.load(open(sys.argv[1]))
 cuda = ctypes.CDLL("libcuda.so.1")
 library = ctypes.CDLL(sys.argv[2])
@@ -96,6 +112,7 @@ for name, arguments in calls["calls"]:
 cuda.cuCtxSynchronize()
 print(json.dumps(results))
 """
+)
 
 
 class Arguments(unittest.TestCase):
@@ -105,11 +122,21 @@ class Arguments(unittest.TestCase):
         for name, data in spec.data["objects"].items():
             for call in spec.calls.values():
                 params = call.function.params
-                if call.served and len(params) == 1 and params[0].type == f"{name} *" and "reate" in call.name:
+                if (
+                    call.served
+                    and len(params) == 1
+                    and params[0].type == f"{name} *"
+                    and "reate" in call.name
+                ):
                     creates.setdefault(call.name, name)
         for call in spec.calls.values():
             by_generator = call.generated or call.how == "set"
-            if not by_generator or call.of_kind("new", "end") or call.name not in exported or BY_CONTENT.fullmatch(call.name):
+            if (
+                not by_generator
+                or call.of_kind("new", "end")
+                or call.name not in exported
+                or BY_CONTENT.fullmatch(call.name)
+            ):
                 continue
             arguments = []
             for index, param in enumerate(call.function.params):
@@ -122,7 +149,14 @@ class Arguments(unittest.TestCase):
                 elif call.plans and call.plans[index].kind == "dev":
                     arguments.append(["device", index + 1])
                 elif "*" in canonical:
-                    form = next((form for form, names in FORMS.items() if spec.name in FOREIGN and names.fullmatch(param.name)), "")
+                    form = next(
+                        (
+                            form
+                            for form, names in FORMS.items()
+                            if spec.name in FOREIGN and names.fullmatch(param.name)
+                        ),
+                        "",
+                    )
                     arguments.append(["pointer", index + 1, form])
                 elif kind in FLOATS:
                     arguments.append([kind, FLOATS[kind]])
@@ -131,30 +165,58 @@ class Arguments(unittest.TestCase):
                 elif kind in ("int64_t", "size_t", "uint64_t", "long long"):
                     arguments.append(["int64", VALUES.get(kind, index + 3)])
                 else:
-                    arguments.append(["int", VALUES.get(kind, index % 4 + (2 if kind == "int" else 0))])
+                    arguments.append(
+                        ["int", VALUES.get(kind, index % 4 + (2 if kind == "int" else 0))]
+                    )
             else:
                 calls.append([call.name, arguments])
-        foreign = {kind: [f"lib{name}.so.{major}", create] for kind, (name, major, create) in FOREIGN.get(spec.name, {}).items()}
+        foreign = {
+            kind: [f"lib{name}.so.{major}", create]
+            for kind, (name, major, create) in FOREIGN.get(spec.name, {}).items()
+        }
         return {"create": creates, "calls": calls, "set_stream": False, "foreign": foreign}
 
     def check_library(self, name):
         major = LIBRARIES[name]
         include = pathlib.Path(os.environ["FARCALL_CUDA_INCLUDE"])
-        spec = LibrarySpec(CODEGEN / "spec" / "thin" / f"{name}.yaml", include, BUILD / f"generated/{name}_model.json")
+        spec = LibrarySpec(
+            CODEGEN / "spec" / "thin" / f"{name}.yaml",
+            include,
+            BUILD / f"generated/{name}_model.json",
+        )
         with tempfile.TemporaryDirectory(dir="/dev/shm") as scratch:
             folder = pathlib.Path(scratch)
             fake(name, major, folder)
             for sister, sister_major, _ in FOREIGN.get(name, {}).values():
                 fake(sister, sister_major, folder)
-            calls = self.plan(spec, set((CODEGEN / "exports" / f"{name}.{major}.txt").read_text().split()))
+            calls = self.plan(
+                spec, set((CODEGEN / "exports" / f"{name}.{major}.txt").read_text().split())
+            )
             (folder / "calls.json").write_text(json.dumps(calls))
             log = folder / "log"
             environment = {"FARCALL_LIBRARIES": scratch, "FARCALL_FAKE_LOG": str(log)}
-            with Server("--trust-tenants", environment=environment) as server:  # a worker writes to /dev/shm
+            with Server(
+                "--trust-tenants", environment=environment
+            ) as server:  # a worker writes to /dev/shm
                 env = {k: v for k, v in os.environ.items() if not k.startswith("FARCALL_")}
-                env |= {"FARCALL_LIBRARY_CACHE": "0", "LD_LIBRARY_PATH": f"{BUILD}/lib/farcall:{BUILD}/lib/farcall/thin", "FARCALL_ENDPOINT": server.url}
-                done = subprocess.run([sys.executable, "-c", CALLER, str(folder / "calls.json"), f"lib{name}.so.{major}"],
-                                      env=env, capture_output=True, text=True, timeout=300)
+                env |= {
+                    "FARCALL_LIBRARY_CACHE": "0",
+                    "LD_LIBRARY_PATH": f"{BUILD}/lib/farcall:{BUILD}/lib/farcall/thin",
+                    "FARCALL_ENDPOINT": server.url,
+                }
+                done = subprocess.run(
+                    [
+                        sys.executable,
+                        "-c",
+                        CALLER,
+                        str(folder / "calls.json"),
+                        f"lib{name}.so.{major}",
+                    ],
+                    env=env,
+                    capture_output=True,
+                    text=True,
+                    timeout=300,
+                )
                 self.assertEqual(done.returncode, 0, done.stderr[-2000:])
                 server.stop()
             lines = {}
@@ -162,9 +224,16 @@ class Arguments(unittest.TestCase):
                 words = line.split()
                 lines.setdefault(words[0], []).append(words[1:])
             wrong = []
-            for (called, status, values), (_, arguments) in zip(json.loads(done.stdout.splitlines()[-1]), calls["calls"]):
-                wrong += [f"{called}: {problem}" for problem in self.compare(status, values, arguments, lines.get(called))]
-            self.assertFalse(wrong, f"{len(wrong)} of {len(calls['calls'])}:\n" + "\n".join(wrong[:20]))
+            for (called, status, values), (_, arguments) in zip(
+                json.loads(done.stdout.splitlines()[-1]), calls["calls"]
+            ):
+                wrong += [
+                    f"{called}: {problem}"
+                    for problem in self.compare(status, values, arguments, lines.get(called))
+                ]
+            self.assertFalse(
+                wrong, f"{len(wrong)} of {len(calls['calls'])}:\n" + "\n".join(wrong[:20])
+            )
             self.assertGreaterEqual(len(calls["calls"]), FEWEST[name])
             print(f"{name}: {len(calls['calls'])} functions", file=sys.stderr)
 
@@ -175,7 +244,9 @@ class Arguments(unittest.TestCase):
         words = recorded[-1]
         integers = [int(w[1:], 16) for w in words if w[0] in "is"]
         vectors = [int(w[1:], 16) for w in words if w[0] == "v"]
-        seen = {int(m[1]): bytes.fromhex(m[2]) for w in words if (m := re.fullmatch(r"p(\d+):(\w+)", w))}
+        seen = {
+            int(m[1]): bytes.fromhex(m[2]) for w in words if (m := re.fullmatch(r"p(\d+):(\w+)", w))
+        }
         integer = vector = 0
         for (kind, argument, *form), value in zip(arguments, values):
             if kind in ("float", "double"):

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """One process of a test: cuBLAS by ctypes on whatever LD_LIBRARY_PATH gives; prints its results as JSON."""
+
 import ctypes
 import json
 import struct
 import sys
-from ctypes import POINTER, byref, c_double, c_float, c_int, c_size_t, c_uint64, c_void_p
+from ctypes import byref, c_float, c_int, c_size_t, c_uint64, c_void_p
 
 cuda = ctypes.CDLL("libcuda.so.1")
 blas = ctypes.CDLL(sys.argv[1] if len(sys.argv) > 1 else "libcublas.so.13")
@@ -43,7 +44,9 @@ a = [float(i % 7) - 3 for i in range(16)]
 b = [float(i % 5) for i in range(16)]
 A, B, C = upload(a), upload(b), upload([1.0] * 16)
 alpha, beta = c_float(2), c_float(0.5)
-out["sgemm"] = blas.cublasSgemm_v2(handle, 0, 0, m, n, k, byref(alpha), A, m, B, k, byref(beta), C, m)
+out["sgemm"] = blas.cublasSgemm_v2(
+    handle, 0, 0, m, n, k, byref(alpha), A, m, B, k, byref(beta), C, m
+)
 out["C"] = download(C, 16)
 x, y = upload([1.0, 2.0, 3.0]), upload([4.0, 5.0, 6.0])
 result = c_float(0)
@@ -66,12 +69,16 @@ out["math"] = blas.cublasSetMathMode(handle, 3)
 workspace = c_uint64()
 cu(cuda.cuMemAlloc_v2(byref(workspace), c_size_t(1 << 22)))
 out["workspace"] = blas.cublasSetWorkspace_v2(handle, c_void_p(workspace.value), c_size_t(1 << 22))
-out["sgemm2"] = blas.cublasSgemm_v2(handle, 1, 0, m, n, k, byref(alpha), A, m, B, k, byref(beta), C, m)
+out["sgemm2"] = blas.cublasSgemm_v2(
+    handle, 1, 0, m, n, k, byref(alpha), A, m, B, k, byref(beta), C, m
+)
 cu(cuda.cuStreamSynchronize(stream))
 out["C2"] = download(C, 16)
 out["null"] = blas.cublasSgemm_v2(None, 1, 0, m, n, k, byref(alpha), A, m, B, k, byref(beta), C, m)
 out["bad"] = blas.cublasSgemm_v2(handle, 1, 0, m, n, k, byref(alpha), A, 1, B, k, byref(beta), C, m)
-out["after"] = blas.cublasSgemm_v2(handle, 1, 0, m, n, k, byref(alpha), A, m, B, k, byref(beta), C, m)
+out["after"] = blas.cublasSgemm_v2(
+    handle, 1, 0, m, n, k, byref(alpha), A, m, B, k, byref(beta), C, m
+)
 out["version"] = 0
 version = c_int()
 blas.cublasGetVersion_v2(handle, byref(version))

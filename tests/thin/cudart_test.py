@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The thin libcudart against NVIDIA's: the same program, the same driver, the same lines; the same names; no more waits."""
+
 import json
 import os
 import pathlib
@@ -31,14 +32,24 @@ def lines_of(client):
 
 def exported(path):
     """(name, version node) of each function defined in the library."""
-    out = subprocess.run(["readelf", "-W", "--dyn-syms", path], capture_output=True, text=True, check=True).stdout
+    out = subprocess.run(
+        ["readelf", "-W", "--dyn-syms", path], capture_output=True, text=True, check=True
+    ).stdout
     rows = (line.split() for line in out.splitlines())
-    return {tuple(re.split("@+", row[7])) for row in rows if len(row) >= 8 and row[3] == "FUNC" and row[6] != "UND"}
+    return {
+        tuple(re.split("@+", row[7]))
+        for row in rows
+        if len(row) >= 8 and row[3] == "FUNC" and row[6] != "UND"
+    }
 
 
 def unexplained(real, ours):
     """Lines that differ though nothing says that they may, and the exceptions that explained one."""
-    excepted = {line for line in (HERE / "cudart/exceptions.txt").read_text().splitlines() if line and line[0] != "#"}
+    excepted = {
+        line
+        for line in (HERE / "cudart/exceptions.txt").read_text().splitlines()
+        if line and line[0] != "#"
+    }
     assert len(real) == len(ours), (len(real), len(ours))
     differ, used, call, skipped = [], set(), "", False
     for theirs, mine in zip(real, ours):
@@ -58,7 +69,11 @@ def unexplained(real, ours):
 class Cudart(unittest.TestCase):
     def trace(self, program, *folders, url="", **more):
         path = ":".join(str(folder) for folder in folders)
-        return lines_of(Client(url, BUILD / "tests/thin" / program, environment={"LD_LIBRARY_PATH": path, **more}))
+        return lines_of(
+            Client(
+                url, BUILD / "tests/thin" / program, environment={"LD_LIBRARY_PATH": path, **more}
+            )
+        )
 
     def compare(self, program):
         real = self.trace(program, REAL, DEVICE)
@@ -79,18 +94,32 @@ class Cudart(unittest.TestCase):
         # Each call waits: else an error of a post is told by whichever call comes next.
         with Server() as server:
             real, ours = (
-                self.trace("cudart_trace", path, BUILD / "lib/farcall", url=server.url, FARCALL_SYNC="1") for path in (REAL, THIN)
+                self.trace(
+                    "cudart_trace", path, BUILD / "lib/farcall", url=server.url, FARCALL_SYNC="1"
+                )
+                for path in (REAL, THIN)
             )
-        differ = [row for row in unexplained(real, ours)[0] if row[0].split(" -> ")[0] not in REMOTE]
+        differ = [
+            row for row in unexplained(real, ours)[0] if row[0].split(" -> ")[0] not in REMOTE
+        ]
         self.assertEqual(differ, [], "\n".join(f"NVIDIA's: {a}   ours: {b}" for a, b in differ))
 
     def test_a_program_waits_no_more_often(self):
         with Server() as server, tempfile.TemporaryDirectory() as folder:
             counts = []
-            for path in (REAL, REAL, THIN):  # the first to find what each server's client keeps of the image
+            for path in (
+                REAL,
+                REAL,
+                THIN,
+            ):  # the first to find what each server's client keeps of the image
                 stats = f"{folder}/stats.json"
-                environment = {"LD_LIBRARY_PATH": f"{path}:{BUILD}/lib/farcall", "FARCALL_STATS": stats}
-                client = Client(server.url, BUILD / "examples/vector_add_shared", environment=environment)
+                environment = {
+                    "LD_LIBRARY_PATH": f"{path}:{BUILD}/lib/farcall",
+                    "FARCALL_STATS": stats,
+                }
+                client = Client(
+                    server.url, BUILD / "examples/vector_add_shared", environment=environment
+                )
                 self.assertEqual(client.wait(), 0, client.err[-5:])
                 counts.append(json.loads(pathlib.Path(stats).read_text()))
         _, real, ours = counts
@@ -106,17 +135,26 @@ class Cudart(unittest.TestCase):
 
     def test_the_older_major_has_its_names_and_node(self):
         listed = set((HERE.parents[1] / "codegen/cudart/libcudart.so.12.txt").read_text().split())
-        self.assertEqual(exported(THIN / "libcudart.so.12"), {(name, "libcudart.so.12") for name in listed})
+        self.assertEqual(
+            exported(THIN / "libcudart.so.12"), {(name, "libcudart.so.12") for name in listed}
+        )
 
     def test_the_older_major_answers_in_its_own_layouts(self):
         script = str(HERE / "cudart/major12.py")
-        client = Client("", sys.executable, script, environment={"LD_LIBRARY_PATH": f"{THIN}:{DEVICE}"})
+        client = Client(
+            "", sys.executable, script, environment={"LD_LIBRARY_PATH": f"{THIN}:{DEVICE}"}
+        )
         self.assertEqual(client.wait(), 0, client.err[-5:])
 
     def test_nothing_but_libc_is_brought_in(self):
-        out = subprocess.run(["readelf", "-dW", THIN / "libcudart.so.13"], capture_output=True, text=True, check=True).stdout
+        out = subprocess.run(
+            ["readelf", "-dW", THIN / "libcudart.so.13"], capture_output=True, text=True, check=True
+        ).stdout
         needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", out))
-        self.assertLessEqual(needed, {"libc.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "ld-linux-x86-64.so.2"})
+        self.assertLessEqual(
+            needed,
+            {"libc.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "ld-linux-x86-64.so.2"},
+        )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """cuDNN's backend API against a fake that writes down what it is told: scalars by value, what is asked once, refusals, threads, a forked child."""
+
 import json
 import os
 import pathlib
@@ -40,9 +41,26 @@ class Backend(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory(dir="/dev/shm")
         cls.log = pathlib.Path(cls.folder.name) / "log"
-        subprocess.run([os.environ.get("FARCALL_CC", "cc"), "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", str(HERE / "fake_cudnn.c"),
-                        "-Wl,-soname,libcudnn.so.9", "-o", f"{cls.folder.name}/libcudnn.so.9"], check=True)
-        cls.server = Server("--trust-tenants", environment={"FARCALL_LIBRARIES": cls.folder.name, "FARCALL_FAKE_LOG": str(cls.log)})
+        subprocess.run(
+            [
+                os.environ.get("FARCALL_CC", "cc"),
+                "-shared",
+                "-fPIC",
+                "-O1",
+                "-Wall",
+                "-Wextra",
+                "-Werror",
+                str(HERE / "fake_cudnn.c"),
+                "-Wl,-soname,libcudnn.so.9",
+                "-o",
+                f"{cls.folder.name}/libcudnn.so.9",
+            ],
+            check=True,
+        )
+        cls.server = Server(
+            "--trust-tenants",
+            environment={"FARCALL_LIBRARIES": cls.folder.name, "FARCALL_FAKE_LOG": str(cls.log)},
+        )
 
     @classmethod
     def tearDownClass(cls):
@@ -54,9 +72,21 @@ class Backend(unittest.TestCase):
         self.log.write_text("")
         env = {k: v for k, v in os.environ.items() if not k.startswith("FARCALL_")}
         with tempfile.NamedTemporaryFile(suffix=".json") as stats:
-            env |= {"LD_LIBRARY_PATH": f"{BUILD}/lib/farcall:{BUILD}/lib/farcall/thin", "FARCALL_ENDPOINT": self.server.url,
-                    "PYTHONPATH": str(HERE / "programs"), "FARCALL_STATS": stats.name, "FARCALL_LIBRARY_CACHE": "0", **more}
-            done = subprocess.run([sys.executable, "-c", PRELUDE + text], env=env, capture_output=True, text=True, timeout=200)
+            env |= {
+                "LD_LIBRARY_PATH": f"{BUILD}/lib/farcall:{BUILD}/lib/farcall/thin",
+                "FARCALL_ENDPOINT": self.server.url,
+                "PYTHONPATH": str(HERE / "programs"),
+                "FARCALL_STATS": stats.name,
+                "FARCALL_LIBRARY_CACHE": "0",
+                **more,
+            }
+            done = subprocess.run(
+                [sys.executable, "-c", PRELUDE + text],
+                env=env,
+                capture_output=True,
+                text=True,
+                timeout=200,
+            )
             self.assertEqual(done.returncode, 0, done.stderr[-3000:])
             counts = json.loads(pathlib.Path(stats.name).read_text())
         return json.loads(done.stdout.splitlines()[-1]), self.log.read_text().splitlines(), counts
@@ -74,8 +104,10 @@ print(json.dumps([status, codes, x.address.value, y.address.value]))
 """)
         status, codes, x, y = found
         self.assertEqual([status, codes], [0, [0, 0, 0]])
-        self.assertEqual([line for line in lines if line.startswith("execute")],
-                         [f"execute 1@{x:#x} 2={value} 3@{y:#x}" for value in ("2.5", "-1", "7")])
+        self.assertEqual(
+            [line for line in lines if line.startswith("execute")],
+            [f"execute 1@{x:#x} 2={value} 3@{y:#x}" for value in ("2.5", "-1", "7")],
+        )
 
     def test_the_same_tree_is_asked_once_and_a_run_is_one_record(self):
         counts, finals = [], []
@@ -88,7 +120,9 @@ check(cuda.cuCtxSynchronize())
 print(json.dumps(0))
 """)
             counts.append(count)
-            finals.append([line for line in lines if line.startswith("finalize") and line != "finalize 16"])
+            finals.append(
+                [line for line in lines if line.startswith("finalize") and line != "finalize 16"]
+            )
         self.assertEqual(waits_but_for_memory(counts[1]), waits_but_for_memory(counts[0]), counts)
         self.assertEqual(counts[1]["posted"] - counts[0]["posted"], 40)
         self.assertEqual(finals[0], finals[1])
@@ -185,7 +219,9 @@ other = make(GRAPH)
 codes += [put(other, 801, DESCRIPTOR, gone), put(other, 800, HANDLE, plan), run(plan, x, number, y)]
 print(json.dumps(codes))
 """)
-        self.assertEqual(found, [0, 2000, 2000, 2000, 2000, 2004, 2012, 2002, 2000, 2000, 2000, 2000, 0])
+        self.assertEqual(
+            found, [0, 2000, 2000, 2000, 2000, 2004, 2012, 2002, 2000, 2000, 2000, 2000, 0]
+        )
 
     def test_threads_plan_and_run_each_with_a_handle(self):
         found, lines, _ = self.run_client("""
@@ -227,17 +263,45 @@ class Versions(unittest.TestCase):
 
     def fake(self, path, version):
         path.parent.mkdir(parents=True, exist_ok=True)
-        subprocess.run([os.environ.get("FARCALL_CC", "cc"), "-shared", "-fPIC", f"-DFAKE_VERSION={version}", str(HERE / "fake_cudnn.c"),
-                        "-Wl,-soname,libcudnn.so.9", "-o", str(path)], check=True)
+        subprocess.run(
+            [
+                os.environ.get("FARCALL_CC", "cc"),
+                "-shared",
+                "-fPIC",
+                f"-DFAKE_VERSION={version}",
+                str(HERE / "fake_cudnn.c"),
+                "-Wl,-soname,libcudnn.so.9",
+                "-o",
+                str(path),
+            ],
+            check=True,
+        )
 
     def version_with(self, **environment):
-        env = {**os.environ, "LD_LIBRARY_PATH": "", "CUDA_PATH": "", "FARCALL_LIBRARIES": "", **environment}
-        env["PATH"] = ":".join(place for place in env["PATH"].split(":") if not os.path.exists(f"{place}/nvcc"))
+        env = {
+            **os.environ,
+            "LD_LIBRARY_PATH": "",
+            "CUDA_PATH": "",
+            "FARCALL_LIBRARIES": "",
+            **environment,
+        }
+        env["PATH"] = ":".join(
+            place for place in env["PATH"].split(":") if not os.path.exists(f"{place}/nvcc")
+        )
         with Server(environment=env) as server:
             client = {k: v for k, v in os.environ.items() if not k.startswith("FARCALL_")}
-            client |= {"LD_LIBRARY_PATH": f"{BUILD}/lib/farcall:{BUILD}/lib/farcall/thin", "FARCALL_ENDPOINT": server.url}
+            client |= {
+                "LD_LIBRARY_PATH": f"{BUILD}/lib/farcall:{BUILD}/lib/farcall/thin",
+                "FARCALL_ENDPOINT": server.url,
+            }
             text = "import ctypes; dnn = ctypes.CDLL('libcudnn.so.9'); dnn.cudnnGetVersion.restype = ctypes.c_size_t; print(dnn.cudnnGetVersion())"
-            done = subprocess.run([sys.executable, "-c", text], env=client, capture_output=True, text=True, timeout=120)
+            done = subprocess.run(
+                [sys.executable, "-c", text],
+                env=client,
+                capture_output=True,
+                text=True,
+                timeout=120,
+            )
         self.assertEqual(done.returncode, 0, done.stderr)
         return int(done.stdout)
 
@@ -253,7 +317,9 @@ class Versions(unittest.TestCase):
             (info / "RECORD").write_text("nvidia/cudnn/lib/libcudnn.so.9,sha256=x,1\n")
             both = {"CUDA_HOME": str(toolkit), "VIRTUAL_ENV": str(venv)}
             self.assertEqual(self.version_with(**both), 91000)
-            self.assertEqual(self.version_with(**both, FARCALL_LIBRARIES=str(toolkit / "lib64")), 90200)
+            self.assertEqual(
+                self.version_with(**both, FARCALL_LIBRARIES=str(toolkit / "lib64")), 90200
+            )
             (site / "nvidia/cudnn/lib/libcudnn.so.9").write_bytes(b"no library")
             self.assertEqual(self.version_with(**both), 90200)
 

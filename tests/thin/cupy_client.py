@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Linear algebra by CuPy against NumPy: prints a line a family, and which libraries were mapped."""
+
 import numpy as np
 import cupy as cp
 from cupyx.scipy import sparse
@@ -27,14 +28,31 @@ spd = square @ square.T + 12 * np.eye(12)
 A, B, S, P = map(cp.asarray, (a, b, square, spd))
 attempt("matmul", lambda: close("matmul", A @ B, a @ b))
 attempt("matmul64", lambda: close("matmul64", S @ S, square @ square))
-attempt("batched", lambda: close("batched", cp.matmul(cp.stack([A] * 3), cp.stack([B] * 3)), np.stack([a @ b] * 3)))
+attempt(
+    "batched",
+    lambda: close(
+        "batched", cp.matmul(cp.stack([A] * 3), cp.stack([B] * 3)), np.stack([a @ b] * 3)
+    ),
+)
 attempt("dot", lambda: close("dot", cp.dot(A[:, 0], A[:, 1]), np.dot(a[:, 0], a[:, 1])))
-attempt("half", lambda: close("half", A.astype(np.float16) @ B.astype(np.float16), (a @ b).astype(np.float32), 2e-2))
-attempt("complex", lambda: close("complex", (A + 1j * A) @ B.astype(np.complex64), (a + 1j * a) @ b))
+attempt(
+    "half",
+    lambda: close(
+        "half", A.astype(np.float16) @ B.astype(np.float16), (a @ b).astype(np.float32), 2e-2
+    ),
+)
+attempt(
+    "complex", lambda: close("complex", (A + 1j * A) @ B.astype(np.complex64), (a + 1j * a) @ b)
+)
 attempt("cholesky", lambda: close("cholesky", cp.linalg.cholesky(P), np.linalg.cholesky(spd)))
-attempt("solve", lambda: close("solve", cp.linalg.solve(P, S[:, 0]), np.linalg.solve(spd, square[:, 0])))
+attempt(
+    "solve", lambda: close("solve", cp.linalg.solve(P, S[:, 0]), np.linalg.solve(spd, square[:, 0]))
+)
 attempt("eigh", lambda: close("eigh", cp.linalg.eigvalsh(P), np.linalg.eigvalsh(spd)))
-attempt("svd", lambda: close("svd", cp.linalg.svd(A, compute_uv=False), np.linalg.svd(a, compute_uv=False)))
+attempt(
+    "svd",
+    lambda: close("svd", cp.linalg.svd(A, compute_uv=False), np.linalg.svd(a, compute_uv=False)),
+)
 attempt("qr", lambda: close("qr", cp.abs(cp.linalg.qr(S)[1]), np.abs(np.linalg.qr(square)[1])))
 attempt("inv", lambda: close("inv", cp.linalg.inv(P), np.linalg.inv(spd)))
 dense = np.where(rng.random((30, 30)) < 0.2, rng.standard_normal((30, 30)), 0).astype(np.float32)
@@ -62,4 +80,7 @@ def spadd():
 for name, what in (("spmv", spmv), ("spmm", spmm), ("spgemm", spgemm), ("spadd", spadd)):
     attempt(name, what)
 maps = {line.split()[-1] for line in open("/proc/self/maps") if "/lib" in line}
-print("mapped", sorted(path for path in maps if any(n in path for n in ("cublas", "cusolver", "cusparse"))))
+print(
+    "mapped",
+    sorted(path for path in maps if any(n in path for n in ("cublas", "cusolver", "cusparse"))),
+)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A fake of a mathematics library for a server to load: every name it exports is a stub that writes down raw registers and stack (recorder.c)."""
+
 import os
 import pathlib
 import subprocess
@@ -44,13 +45,32 @@ farcall_fake_entry:
 
 def fake(name, major, folder, lacks=()):
     """Builds lib<name>.so.<major> of stubs."""
-    names = [line for line in (CODEGEN / "exports" / f"{name.lower()}.{major}.txt").read_text().split() if line not in lacks]
+    names = [
+        line
+        for line in (CODEGEN / "exports" / f"{name.lower()}.{major}.txt").read_text().split()
+        if line not in lacks
+    ]
     text = "  .text\n" + ENTRY + "".join(STUB.format(name=n, index=i) for i, n in enumerate(names))
-    text += "  .section .note.GNU-stack,\"\",@progbits\n"
+    text += '  .section .note.GNU-stack,"",@progbits\n'
     (folder / f"{name}.s").write_text(text)
     table = ",".join(f'"{n}"' for n in names)
-    (folder / f"{name}_names.c").write_text(f"const char* const farcall_fake_names[] = {{{table}}};\n")
+    (folder / f"{name}_names.c").write_text(
+        f"const char* const farcall_fake_names[] = {{{table}}};\n"
+    )
     compiler = os.environ.get("FARCALL_CC", "cc")
-    subprocess.run([compiler, "-shared", "-fPIC", "-O1", str(folder / f"{name}.s"), str(folder / f"{name}_names.c"),
-                    str(HERE / "recorder.c"), "-Wl,-Bsymbolic", f"-Wl,-soname,lib{name}.so.{major}", "-o",
-                    str(folder / f"lib{name}.so.{major}")], check=True)
+    subprocess.run(
+        [
+            compiler,
+            "-shared",
+            "-fPIC",
+            "-O1",
+            str(folder / f"{name}.s"),
+            str(folder / f"{name}_names.c"),
+            str(HERE / "recorder.c"),
+            "-Wl,-Bsymbolic",
+            f"-Wl,-soname,lib{name}.so.{major}",
+            "-o",
+            str(folder / f"lib{name}.so.{major}"),
+        ],
+        check=True,
+    )

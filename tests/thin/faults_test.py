@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What goes wrong around the thin libraries, against a server on the CPU device: children forked while threads are at work, libraries
 loaded twice and in two versions, handles that wander between threads, links that are cut, several devices."""
+
 import ctypes
 import json
 import os
@@ -56,8 +57,19 @@ def context_of(device):
 def run(endpoint, text, *arguments, path=(), **more):
     env = {k: v for k, v in os.environ.items() if not k.startswith("FARCALL_")}
     folders = [*path, BUILD / "lib/farcall", BUILD / "lib/farcall/thin"]
-    env |= {"FARCALL_LIBRARY_CACHE": "0", "LD_LIBRARY_PATH": ":".join(map(str, folders)), "FARCALL_ENDPOINT": endpoint, **more}
-    done = subprocess.run([sys.executable, "-c", PRELUDE + text, *arguments], env=env, capture_output=True, text=True, timeout=240)
+    env |= {
+        "FARCALL_LIBRARY_CACHE": "0",
+        "LD_LIBRARY_PATH": ":".join(map(str, folders)),
+        "FARCALL_ENDPOINT": endpoint,
+        **more,
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", PRELUDE + text, *arguments],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
     assert done.returncode == 0, (done.returncode, done.stdout[-1000:], done.stderr[-3000:])
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -71,17 +83,22 @@ class Lost(unittest.TestCase):
             fake("cublas", 13, pathlib.Path(folder))
             fails = {"FARCALL_LIBRARIES": folder, "FARCALL_FAKE_FAILS": f"cublasSgemm_v2={status}"}
             with Server(environment=fails) as server:
-                return run(server.url, """
+                return run(
+                    server.url,
+                    """
 context_of(0)
 handle, x = created(), room([1.0] * 16)
 one = c_float(1)
 told = [blas.cublasSgemm_v2(handle, 0, 0, 2, 2, 2, byref(one), x, 2, x, 2, byref(one), x, 2)]
 told += [cuda.cuCtxSynchronize(), cuda.cuCtxSynchronize(), scale(handle, 4, 1.0, x), scale(handle, 4, 1.0, x), cuda.cuCtxSynchronize()]
 print(json.dumps(told))
-""")
+""",
+                )
 
     def test_what_was_not_computed_is_told_by_the_next_wait_and_by_the_handle(self):
-        self.assertEqual(self.codes(14), [0, 999, 0, 14, 0, 0])  # CUBLAS_STATUS_INTERNAL_ERROR, CUDA_ERROR_UNKNOWN
+        self.assertEqual(
+            self.codes(14), [0, 999, 0, 14, 0, 0]
+        )  # CUBLAS_STATUS_INTERNAL_ERROR, CUDA_ERROR_UNKNOWN
 
     def test_a_mistake_of_the_callers_is_told_by_the_handle_alone(self):
         self.assertEqual(self.codes(7), [0, 0, 0, 7, 0, 0])  # CUBLAS_STATUS_INVALID_VALUE
@@ -91,7 +108,9 @@ print(json.dumps(told))
             fake("cublasLt", 13, pathlib.Path(folder))
             fails = {"FARCALL_LIBRARIES": folder, "FARCALL_FAKE_FAILS": "cublasLtMatmul=14"}
             with Server(environment=fails) as server:
-                told = run(server.url, """
+                told = run(
+                    server.url,
+                    """
 context_of(0)
 lt, x, one, algorithm = ctypes.CDLL("libcublasLt.so.13"), room([1.0] * 16), c_float(1), (c_uint64 * 8)()
 handle, layout, operation = c_void_p(), c_void_p(), c_void_p()
@@ -101,7 +120,8 @@ assert lt.cublasLtMatmulDescCreate(byref(operation), 68, 0) == 0
 def product():
     return lt.cublasLtMatmul(handle, operation, byref(one), x, layout, x, layout, byref(one), x, layout, x, layout, algorithm, None, c_size_t(0), None)
 print(json.dumps([product(), product(), cuda.cuCtxSynchronize()]))
-""")
+""",
+                )
         self.assertEqual(told, [14, 14, 0])
 
 
@@ -182,13 +202,29 @@ print(json.dumps([hung, told]))
         libraries = [str(BUILD / "lib/farcall" / name) for name in names]
         with tempfile.TemporaryDirectory() as folder:
             program = pathlib.Path(folder) / "forks"
-            subprocess.run([os.environ.get("FARCALL_CC", "cc"), "-O1", "-Wall", f"-I{CUDA_INCLUDE}",
-                            str(HERE / "forks.c"), "-o", str(program), *libraries, "-lpthread",
-                            "-Wl,--allow-shlib-undefined"], check=True)
+            subprocess.run(
+                [
+                    os.environ.get("FARCALL_CC", "cc"),
+                    "-O1",
+                    "-Wall",
+                    f"-I{CUDA_INCLUDE}",
+                    str(HERE / "forks.c"),
+                    "-o",
+                    str(program),
+                    *libraries,
+                    "-lpthread",
+                    "-Wl,--allow-shlib-undefined",
+                ],
+                check=True,
+            )
             env = {k: v for k, v in os.environ.items() if not k.startswith("FARCALL_")}
-            env |= {"FARCALL_ENDPOINT": self.server.url,
-                    "LD_LIBRARY_PATH": f"{BUILD}/lib/farcall:{BUILD}/lib/farcall/thin"}
-            done = subprocess.run([str(program), "200"], env=env, capture_output=True, text=True, timeout=240)
+            env |= {
+                "FARCALL_ENDPOINT": self.server.url,
+                "LD_LIBRARY_PATH": f"{BUILD}/lib/farcall:{BUILD}/lib/farcall/thin",
+            }
+            done = subprocess.run(
+                [str(program), "200"], env=env, capture_output=True, text=True, timeout=240
+            )
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(json.loads(done.stdout), [0, 0])  # hung, wrong
 
@@ -196,7 +232,9 @@ print(json.dumps([hung, told]))
         """The fork waits for the connection, and then finds the other thread at work in the runtime's start."""
         proxy = link_proxy.LinkProxy(("127.0.0.1", self.server.port))
         proxy.black_hole()
-        text = PRELUDE + """
+        text = (
+            PRELUDE
+            + """
 rt = ctypes.CDLL("libcudart.so.13")
 def begin():
     assert rt.cudaGetDeviceCount(byref(c_int())) == 0
@@ -218,11 +256,22 @@ while os.waitpid(pid, os.WNOHANG)[0] == 0:
     time.sleep(0.002)
 thread.join()
 """
+        )
         env = {k: v for k, v in os.environ.items() if not k.startswith("FARCALL_")}
-        env |= {"FARCALL_LIBRARY_CACHE": "0", "LD_LIBRARY_PATH": f"{BUILD}/lib/farcall:{BUILD}/lib/farcall/thin", "FARCALL_ENDPOINT": proxy.url}
+        env |= {
+            "FARCALL_LIBRARY_CACHE": "0",
+            "LD_LIBRARY_PATH": f"{BUILD}/lib/farcall:{BUILD}/lib/farcall/thin",
+            "FARCALL_ENDPOINT": proxy.url,
+        }
         for _ in range(5):
             proxy.black_hole()
-            with subprocess.Popen([sys.executable, "-c", text], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as client:
+            with subprocess.Popen(
+                [sys.executable, "-c", text],
+                env=env,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            ) as client:
                 client.stdout.readline()
                 proxy.restore()
                 said = client.communicate(timeout=100)[1]
@@ -278,8 +327,12 @@ print(json.dumps([before, wrong, told]))
 """
         self.assertEqual(self.asks(text), [0, 0, [700, 1, 700]])
         # The next session has nothing of it.
-        self.assertEqual(self.asks("context = context_of(0)\nhandle, x = created(), room([1.0] * 8)\nprint(json.dumps([scale(handle, 8, 2.0, x), read(x, 1)]))"),
-                         [0, [2.0]])
+        self.assertEqual(
+            self.asks(
+                "context = context_of(0)\nhandle, x = created(), room([1.0] * 8)\nprint(json.dumps([scale(handle, 8, 2.0, x), read(x, 1)]))"
+            ),
+            [0, [2.0]],
+        )
 
     def test_long_arrays_of_two_majors_keep_apart(self):
         """They go ahead under names that each library counts for itself."""
@@ -321,7 +374,9 @@ print(json.dumps([sum(codes), [len(set(value)) for value in values], [abs(value[
 
     def test_several_devices_have_a_handle_each(self):
         with Server(environment={"FARCALL_CPU_DEVICES": "2"}) as server:
-            told = run(server.url, """
+            told = run(
+                server.url,
+                """
 rt, codes, values = ctypes.CDLL("libcudart.so.13"), [], []
 handles = []
 for device in (0, 1):
@@ -337,7 +392,8 @@ for device in (0, 1):
     codes += [rt.cudaSetDevice(device), rt.cudaMemcpy(out, handles[device][1], c_size_t(16), 2), blas.cublasDestroy_v2(handles[device][0])]
     values.append(list(out))
 print(json.dumps([sum(codes), values]))
-""")
+""",
+            )
         self.assertEqual(told, [0, [[10.0, 20.0, 30.0, 40.0], [100.0, 200.0, 300.0, 400.0]]])
 
     def test_a_link_cut_in_the_middle_of_a_factorisation_is_resumed(self):
@@ -363,9 +419,19 @@ same = [factor() == expected for _ in range(60)]
 print(json.dumps([solver.cusolverDnDestroy(handle), expected[0], expected[1] != matrix, all(same)]))
 """
         env = {k: v for k, v in os.environ.items() if not k.startswith("FARCALL_")}
-        env |= {"FARCALL_LIBRARY_CACHE": "0", "LD_LIBRARY_PATH": f"{BUILD}/lib/farcall:{BUILD}/lib/farcall/thin", "FARCALL_ENDPOINT": proxy.url}
+        env |= {
+            "FARCALL_LIBRARY_CACHE": "0",
+            "LD_LIBRARY_PATH": f"{BUILD}/lib/farcall:{BUILD}/lib/farcall/thin",
+            "FARCALL_ENDPOINT": proxy.url,
+        }
         cuts = 0
-        with subprocess.Popen([sys.executable, "-c", PRELUDE + text], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as client:
+        with subprocess.Popen(
+            [sys.executable, "-c", PRELUDE + text],
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as client:
             client.stdout.readline()
             for _ in range(4):
                 cut = proxy.cut_when("records_out", proxy.counts["records_out"] + 37)
@@ -377,19 +443,40 @@ print(json.dumps([solver.cusolverDnDestroy(handle), expected[0], expected[1] != 
         self.assertEqual(json.loads(out.splitlines()[-1]), [0, [0], True, True])
 
     def test_doctor_names_the_libraries_of_the_server_and_not_where_they_lie(self):
-        done = subprocess.run([BUILD / "bin/farcall", "doctor", "--thin", "--json", "--endpoint", self.server.url, "--", "true"],
-                              capture_output=True, text=True, timeout=120)
+        done = subprocess.run(
+            [
+                BUILD / "bin/farcall",
+                "doctor",
+                "--thin",
+                "--json",
+                "--endpoint",
+                self.server.url,
+                "--",
+                "true",
+            ],
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
         told = {one["name"]: one["version"] for one in json.loads(done.stdout)["server_libraries"]}
         self.assertEqual(len(told), 9)
         real = ctypes.CDLL(str(TOOLKIT / "libcusolver.so.12"))
         parts = [ctypes.c_int() for _ in range(3)]
-        self.assertEqual([real.cusolverGetProperty(i, ctypes.byref(part)) for i, part in enumerate(parts)], [0, 0, 0])
+        self.assertEqual(
+            [real.cusolverGetProperty(i, ctypes.byref(part)) for i, part in enumerate(parts)],
+            [0, 0, 0],
+        )
         self.assertEqual(told["cusolver"], ".".join(str(part.value) for part in parts))
         self.assertNotIn(str(TOOLKIT), done.stdout)
 
     def test_devices_lists_the_libraries_beside_them(self):
         command = [BUILD / "bin/farcall", "devices", "--libraries", "--endpoint", self.server.url]
-        told, lines = (subprocess.run([*command, *more], capture_output=True, text=True, timeout=120, check=True).stdout for more in (["--json"], []))
+        told, lines = (
+            subprocess.run(
+                [*command, *more], capture_output=True, text=True, timeout=120, check=True
+            ).stdout
+            for more in (["--json"], [])
+        )
         told = json.loads(told)
         self.assertEqual(len(told["devices"]), 1)
         self.assertEqual(len(told["libraries"]), 9)

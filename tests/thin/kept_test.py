@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Answers of libraries kept for later runs: a second run asks nothing again, gives the same values, and depends on no file being good."""
+
 import concurrent.futures
 import json
 import os
@@ -37,7 +38,9 @@ class Kept(unittest.TestCase):
         self.addCleanup(self.cache.cleanup)
 
     def waits(self, **more):
-        found, _, counts = self.run_client(PROGRAM, **{"FARCALL_CACHE_DIR": self.cache.name, "FARCALL_LIBRARY_CACHE": "1", **more})
+        found, _, counts = self.run_client(
+            PROGRAM, **{"FARCALL_CACHE_DIR": self.cache.name, "FARCALL_LIBRARY_CACHE": "1", **more}
+        )
         self.assertEqual(found, WANTED)
         return waits_but_for_memory(counts)
 
@@ -55,7 +58,13 @@ class Kept(unittest.TestCase):
         first, second = self.waits(), self.waits()
         (file,) = self.files()
         whole = file.read_bytes()
-        for damage in (whole[:-3], bytes([whole[0] ^ 0xFF]) + whole[1:], whole[:20] + b"\0" * 40 + whole[60:], b"", b"\xff" * 100):
+        for damage in (
+            whole[:-3],
+            bytes([whole[0] ^ 0xFF]) + whole[1:],
+            whole[:20] + b"\0" * 40 + whole[60:],
+            b"",
+            b"\xff" * 100,
+        ):
             file.write_bytes(damage)
             self.assertGreater(self.waits(), second)
             self.assertEqual(self.waits(), second)
@@ -79,11 +88,22 @@ class Kept(unittest.TestCase):
 
     def test_many_write_at_once(self):
         env = {k: v for k, v in os.environ.items() if not k.startswith("FARCALL_")}
-        env |= {"LD_LIBRARY_PATH": f"{BUILD}/lib/farcall:{BUILD}/lib/farcall/thin", "FARCALL_ENDPOINT": self.server.url,
-                "PYTHONPATH": str(HERE / "programs"), "FARCALL_CACHE_DIR": self.cache.name}
+        env |= {
+            "LD_LIBRARY_PATH": f"{BUILD}/lib/farcall:{BUILD}/lib/farcall/thin",
+            "FARCALL_ENDPOINT": self.server.url,
+            "PYTHONPATH": str(HERE / "programs"),
+            "FARCALL_CACHE_DIR": self.cache.name,
+        }
 
         def start(_):
-            return subprocess.run([sys.executable, "-c", cudnn_test.PRELUDE + PROGRAM], env=env, capture_output=True, text=True, timeout=200)
+            return subprocess.run(
+                [sys.executable, "-c", cudnn_test.PRELUDE + PROGRAM],
+                env=env,
+                capture_output=True,
+                text=True,
+                timeout=200,
+            )
+
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
             for done in pool.map(start, range(4)):
                 self.assertEqual(done.returncode, 0, done.stderr[-2000:])

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The thin mathematics libraries against a server on the CPU device: values as the real library's, run locally on that device;
 records and waits counted; refusals, threads, a forked child."""
+
 import json
 import os
 import pathlib
@@ -50,12 +51,22 @@ def read(address, count):
 
 
 def run(endpoint, text, *arguments, local=False, **more):
-    folders = [BUILD / "lib/farcall/device", TOOLKIT] if local else [BUILD / "lib/farcall", BUILD / "lib/farcall/thin"]
+    folders = (
+        [BUILD / "lib/farcall/device", TOOLKIT]
+        if local
+        else [BUILD / "lib/farcall", BUILD / "lib/farcall/thin"]
+    )
     env = {k: v for k, v in os.environ.items() if not k.startswith("FARCALL_")}
     env |= {"FARCALL_LIBRARY_CACHE": "0", "LD_LIBRARY_PATH": ":".join(map(str, folders)), **more}
     if endpoint:
         env["FARCALL_ENDPOINT"] = endpoint
-    done = subprocess.run([sys.executable, "-c", text, *arguments], env=env, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", text, *arguments],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == 0, (done.returncode, done.stdout[-1000:], done.stderr[-3000:])
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -79,28 +90,40 @@ class Libraries(unittest.TestCase):
         counts = []
         for times in (1, 101):
             with tempfile.NamedTemporaryFile(suffix=".json") as stats:
-                run(self.server.url, PRELUDE + f"""
+                run(
+                    self.server.url,
+                    PRELUDE
+                    + f"""
 h = handle(); a, b, c = room(64), room(64), room(64)
 for _ in range({times}):
     assert blas.cublasSetStream_v2(h, None) == 0 and blas.cublasSetMathMode(h, 0) == 0 and gemm(h, 8, a, b, c) == 0
 cu(cuda.cuCtxSynchronize())
 print(json.dumps(read(c, 64)[0]))
-""", FARCALL_STATS=stats.name)
+""",
+                    FARCALL_STATS=stats.name,
+                )
                 counts.append(json.loads(pathlib.Path(stats.name).read_text()))
         self.assertEqual(counts[1]["posted"] - counts[0]["posted"], 100)
         self.assertEqual(waits_but_for_memory(counts[1]), waits_but_for_memory(counts[0]), counts)
 
     def test_handles_that_are_none_are_refused(self):
-        found = run(self.server.url, PRELUDE + """
+        found = run(
+            self.server.url,
+            PRELUDE
+            + """
 h, gone = handle(), handle(); a = room(64)
 assert blas.cublasDestroy_v2(gone) == 0
 print(json.dumps([gemm(None, 8, a, a, a), gemm(gone, 8, a, a, a), gemm(c_void_p(12345), 8, a, a, a),
                   gemm(a, 8, a, a, a), blas.cublasDestroy_v2(gone), gemm(h, 8, a, a, a)]))
-""")
+""",
+        )
         self.assertEqual(found, [1, 1, 1, 1, 1, 0])
 
     def test_threads_have_a_handle_each_or_share_one_in_turn(self):
-        found = run(self.server.url, PRELUDE + """
+        found = run(
+            self.server.url,
+            PRELUDE
+            + """
 context = c_void_p()
 handle(); cu(cuda.cuCtxGetCurrent(byref(context)))
 shared, turn, out = handle(), threading.Lock(), [0.0] * 4
@@ -115,11 +138,15 @@ def work(i):
 threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
 [t.start() for t in threads]; [t.join() for t in threads]
 print(json.dumps(out))
-""")
+""",
+        )
         self.assertEqual(found, [512.0] * 4)
 
     def test_a_forked_child_is_told_so(self):
-        found = run(self.server.url, PRELUDE + """
+        found = run(
+            self.server.url,
+            PRELUDE
+            + """
 h = handle(); a = room(64)
 readable, writable = os.pipe()
 if os.fork() == 0:
@@ -127,11 +154,15 @@ if os.fork() == 0:
     os._exit(0)
 os.wait()
 print(json.dumps(list(os.read(readable, 2)) + [gemm(h, 8, a, a, a)]))
-""")
+""",
+        )
         self.assertEqual(found, [1, 1, 0])
 
     def test_a_host_result_has_no_place_in_a_capture(self):
-        found = run(self.server.url, PRELUDE + """
+        found = run(
+            self.server.url,
+            PRELUDE
+            + """
 h = handle(); a, c = room(64), room(64); stream, graph, made = c_void_p(), c_void_p(), c_void_p()
 cu(cuda.cuStreamCreate(byref(stream), 1))
 blas.cublasSetStream_v2(h, stream)
@@ -149,11 +180,14 @@ cu(cuda.cuStreamBeginCapture_v2(stream, 2))
 refused = blas.cublasSdot_v2(h, 8, a, 1, a, 1, byref(c_float()))
 ended = cuda.cuStreamEndCapture(stream, byref(graph))
 print(json.dumps([before, after, refused != 0, ended != 0]))
-""")
+""",
+        )
         self.assertEqual(found, [[0.0], [8.0], True, True])
 
     def test_host_arrays_that_are_no_matrix_are_refused(self):
-        found = run(self.server.url, """
+        found = run(
+            self.server.url,
+            """
 import ctypes, json
 from ctypes import byref, c_double, c_int, c_size_t, c_void_p
 sparse, solver = ctypes.CDLL("libcusparse.so.12"), ctypes.CDLL("libcusolver.so.12")
@@ -177,7 +211,8 @@ out += [solver.cusolverSpXcsrcholAnalysisHost(handle, 2, 2, descriptor, ints(0, 
 out += [size(info, 1), size(other, 2), solver.cusolverSpDcsrcholSolveHost(handle, 2, values, x, info, x), size(info, 2)]
 out += [solve(ints(0, 1, 2), ints(0, 1)), [round(value, 6) for value in x]]
 print(json.dumps(out))
-""")
+""",
+        )
         self.assertEqual(found, [0] + [3] * 7 + [3, 3] + [0] + [3, 3, 3, 0] + [0, [1.0, 1.0]])
 
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A client that is newer than what it meets, a library that lacks functions or a server that lacks features: refused by name at the call, and
 everything else works."""
+
 import ctypes.util
 import json
 import os
@@ -38,8 +39,15 @@ def product():
 def run(endpoint, text, prelude=PRELUDE, **more):
     """What it printed last, and its log."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("FARCALL_")}
-    env |= {"FARCALL_LIBRARY_CACHE": "0", "LD_LIBRARY_PATH": f"{BUILD}/lib/farcall:{BUILD}/lib/farcall/thin", "FARCALL_ENDPOINT": endpoint, **more}
-    done = subprocess.run([sys.executable, "-c", prelude + text], env=env, capture_output=True, text=True, timeout=240)
+    env |= {
+        "FARCALL_LIBRARY_CACHE": "0",
+        "LD_LIBRARY_PATH": f"{BUILD}/lib/farcall:{BUILD}/lib/farcall/thin",
+        "FARCALL_ENDPOINT": endpoint,
+        **more,
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", prelude + text], env=env, capture_output=True, text=True, timeout=240
+    )
     assert done.returncode == 0, (done.returncode, done.stdout[-1000:], done.stderr[-3000:])
     return json.loads(done.stdout.splitlines()[-1]), done.stderr
 
@@ -55,19 +63,29 @@ class OlderLibraries(unittest.TestCase):
 
     def test_a_function_that_the_library_lacks_is_refused_by_name(self):
         server = self.fakes("cublasSgemm_v2", "cublasIsamax_v2")
-        told, log = run(server.url, """
+        told, log = run(
+            server.url,
+            """
 found = c_int()
 print(json.dumps([scale(), product(), product(), blas.cublasIsamax_v2(handle, 4, x, 1, byref(found)), scale(), blas.cublasDestroy_v2(handle)]))
-""")
+""",
+        )
         self.assertEqual(told, [0, 15, 15, 15, 0, 0])  # CUBLAS_STATUS_NOT_SUPPORTED
         for name in ("cublasSgemm_v2", "cublasIsamax_v2"):
-            self.assertEqual(log.count(f"{name} is not supported: the server's library, version ?, has none"), 1, log)
+            self.assertEqual(
+                log.count(f"{name} is not supported: the server's library, version ?, has none"),
+                1,
+                log,
+            )
 
     def test_a_setting_that_the_library_lacks_is_refused_by_the_next_call(self):
         server = self.fakes("cublasSetMathMode")
-        told, log = run(server.url, """
+        told, log = run(
+            server.url,
+            """
 print(json.dumps([blas.cublasSetMathMode(handle, 1), product(), product(), blas.cublasDestroy_v2(handle)]))
-""")
+""",
+        )
         self.assertEqual(told, [0, 15, 0, 0])
         self.assertIn("cublasSetMathMode is not supported", log)
 
@@ -75,15 +93,20 @@ print(json.dumps([blas.cublasSetMathMode(handle, 1), product(), product(), blas.
         server = self.fakes("cublasSgemm_v2")
         proxy = link_proxy.LinkProxy(("127.0.0.1", server.port), without_features=LACKS)
         self.addCleanup(proxy.close)
-        told, _ = run(proxy.url, """
+        told, _ = run(
+            proxy.url,
+            """
 first = product()
 assert cuda.cuCtxSynchronize() == 0
 print(json.dumps([first, scale(), scale()]))
-""")
+""",
+        )
         self.assertEqual(told, [0, 15, 0])
 
 
-@unittest.skipIf(ctypes.util.find_library("cufft"), "the loader finds a libcufft wherever a server runs")
+@unittest.skipIf(
+    ctypes.util.find_library("cufft"), "the loader finds a libcufft wherever a server runs"
+)
 class Inventory(unittest.TestCase):
     def made(self, endpoint):
         """What making two plans answered, the waits of the process, and its log."""
@@ -97,7 +120,14 @@ print(json.dumps([fft.cufftPlan1d(ctypes.byref(plan), 8, 0x29, 1) for _ in range
             return told, json.load(stats)["round_trips"], log
 
     def test_a_library_that_the_server_has_not_is_refused_without_a_question(self):
-        bare = {"PATH": "/usr/bin:/bin", "LD_LIBRARY_PATH": "", "FARCALL_LIBRARIES": "", "CUDA_HOME": "", "CUDA_PATH": "", "VIRTUAL_ENV": ""}
+        bare = {
+            "PATH": "/usr/bin:/bin",
+            "LD_LIBRARY_PATH": "",
+            "FARCALL_LIBRARIES": "",
+            "CUDA_HOME": "",
+            "CUDA_PATH": "",
+            "VIRTUAL_ENV": "",
+        }
         with Server(environment=bare) as server:
             told, waits, log = self.made(server.url)
             self.assertEqual(log.count("the server has no libcufft.so.12"), 1, log)
@@ -114,14 +144,24 @@ print(json.dumps([fft.cufftPlan1d(ctypes.byref(plan), 8, 0x29, 1) for _ in range
 
     def test_one_installed_while_the_server_runs_is_there_for_the_next_session(self):
         with tempfile.TemporaryDirectory() as folder:
-            bare = {"PATH": "/usr/bin:/bin", "LD_LIBRARY_PATH": "", "FARCALL_LIBRARIES": folder, "CUDA_HOME": "", "CUDA_PATH": "", "VIRTUAL_ENV": ""}
+            bare = {
+                "PATH": "/usr/bin:/bin",
+                "LD_LIBRARY_PATH": "",
+                "FARCALL_LIBRARIES": folder,
+                "CUDA_HOME": "",
+                "CUDA_PATH": "",
+                "VIRTUAL_ENV": "",
+            }
             with Server(environment=bare) as server:
                 self.assertIn("the server has no libcufft.so.12", self.made(server.url)[2])
                 fake("cufft", 12, pathlib.Path(folder), ())
                 self.assertNotIn("the server has no libcufft.so.12", self.made(server.url)[2])
 
 
-@unittest.skipUnless(TOOLKIT and (TOOLKIT / "libcusolver.so.12").exists(), "no nvcc whose toolkit has the libraries that the server would run")
+@unittest.skipUnless(
+    TOOLKIT and (TOOLKIT / "libcusolver.so.12").exists(),
+    "no nvcc whose toolkit has the libraries that the server would run",
+)
 class OlderServers(unittest.TestCase):
     def test_a_long_array_is_refused_by_name_and_the_session_goes_on(self):
         with Server() as server:
@@ -139,8 +179,11 @@ print(json.dumps([symmetric(100), symmetric(200000)[0], symmetric(100), scale(),
 """
             told, log = run(proxy.url, text)
             self.assertEqual(told, [[0, 1], 9, [0, 1], 0, 0])  # CUSOLVER_STATUS_NOT_SUPPORTED
-            self.assertIn("cusolverSpXcsrissymHost is not supported with an array of 800000 bytes, 524288 at most: "
-                          "the server is older than this client", log)
+            self.assertIn(
+                "cusolverSpXcsrissymHost is not supported with an array of 800000 bytes, 524288 at most: "
+                "the server is older than this client",
+                log,
+            )
             told, _ = run(server.url, text)
             self.assertEqual(told, [[0, 1], 0, [0, 1], 0, 0])
 

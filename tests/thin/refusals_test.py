@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Libraries that do nothing: they have the real ones' names, SONAMEs and version nodes, and answer what their documents allow."""
+
 import ctypes
 import os
 import pathlib
@@ -17,7 +18,9 @@ import refusals  # noqa: E402
 
 
 def symbols(path):
-    shown = subprocess.run(["readelf", "-W", "--dyn-syms", path], capture_output=True, text=True, check=True).stdout
+    shown = subprocess.run(
+        ["readelf", "-W", "--dyn-syms", path], capture_output=True, text=True, check=True
+    ).stdout
     for words in map(str.split, shown.splitlines()):
         if len(words) >= 8 and words[0] != "Num:" and words[6] not in ("UND", "ABS"):
             name, _, node = words[7].partition("@@")
@@ -26,9 +29,18 @@ def symbols(path):
 
 def run(script, **environment):
     """A process of its own: what is said once is said once a process."""
-    environment = {key: value for key, value in {**os.environ, "FARCALL_LOG": None, **environment}.items() if value is not None}
-    return subprocess.run([sys.executable, "-c", f"import ctypes\nthin = {str(THIN)!r} + '/'\n" + script], capture_output=True,
-                          text=True, timeout=60, env=environment)
+    environment = {
+        key: value
+        for key, value in {**os.environ, "FARCALL_LOG": None, **environment}.items()
+        if value is not None
+    }
+    return subprocess.run(
+        [sys.executable, "-c", f"import ctypes\nthin = {str(THIN)!r} + '/'\n" + script],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environment,
+    )
 
 
 class RefusalsTest(unittest.TestCase):
@@ -39,7 +51,9 @@ class RefusalsTest(unittest.TestCase):
                 listed = refusals.Listed(path)
                 want = {(name, listed.node) for name in [*listed.calls, *listed.objects]}
                 self.assertEqual(set(symbols(THIN / listed.soname)), want)
-                dynamic = subprocess.run(["readelf", "-d", THIN / listed.soname], capture_output=True, text=True).stdout
+                dynamic = subprocess.run(
+                    ["readelf", "-d", THIN / listed.soname], capture_output=True, text=True
+                ).stdout
                 self.assertIn(f"Library soname: [{listed.soname}]", dynamic)
 
     def test_each_plain_refusal_answers_the_status_of_its_library(self):
@@ -47,7 +61,14 @@ class RefusalsTest(unittest.TestCase):
             listed = refusals.Listed(path)
             library = ctypes.CDLL(str(THIN / listed.soname))
             os.environ["FARCALL_LOG"] = "off"
-            answers = {"": listed.status, "negative": -listed.status, "null": 0, "minus": -1, "untracked": -2, "zero": 0}
+            answers = {
+                "": listed.status,
+                "negative": -listed.status,
+                "null": 0,
+                "minus": -1,
+                "untracked": -2,
+                "zero": 0,
+            }
             for name, kind in listed.calls.items():
                 if kind in answers:
                     call = getattr(library, name)
@@ -61,9 +82,16 @@ class RefusalsTest(unittest.TestCase):
                 self.assertNotEqual(listed.status, 0, listed.soname)
 
     def test_a_refusal_is_told_once_and_by_name(self):
-        ran = run("l = ctypes.CDLL(thin + 'libcupti.so.13')\nfor i in range(3): l.cuptiSubscribe()\nl.cuptiEnableDomain()")
-        self.assertEqual(ran.stderr.splitlines(), ["farcall: warning: libcupti: cuptiSubscribe is not supported",
-                                                   "farcall: warning: libcupti: cuptiEnableDomain is not supported"])
+        ran = run(
+            "l = ctypes.CDLL(thin + 'libcupti.so.13')\nfor i in range(3): l.cuptiSubscribe()\nl.cuptiEnableDomain()"
+        )
+        self.assertEqual(
+            ran.stderr.splitlines(),
+            [
+                "farcall: warning: libcupti: cuptiSubscribe is not supported",
+                "farcall: warning: libcupti: cuptiEnableDomain is not supported",
+            ],
+        )
         quiet = run("ctypes.CDLL(thin + 'libcupti.so.13').cuptiSubscribe()", FARCALL_LOG="error")
         self.assertEqual(quiet.stderr, "")
 
@@ -71,18 +99,37 @@ class RefusalsTest(unittest.TestCase):
         path = BUILD / "tests/thin/refusals.log"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
-        ran = run("ctypes.CDLL(thin + 'libcufile.so.0').cuFileDriverOpen()", FARCALL_LOG_FILE=str(path))
-        self.assertEqual((ran.stderr, path.read_text()), ("", "farcall: warning: libcufile: cuFileDriverOpen is not supported\n"))
+        ran = run(
+            "ctypes.CDLL(thin + 'libcufile.so.0').cuFileDriverOpen()", FARCALL_LOG_FILE=str(path)
+        )
+        self.assertEqual(
+            (ran.stderr, path.read_text()),
+            ("", "farcall: warning: libcufile: cuFileDriverOpen is not supported\n"),
+        )
 
     def test_cupti_answers_its_version_and_the_names_of_its_codes(self):
         for soname, want in (("libcupti.so.12", 28), ("libcupti.so.13", 130500)):
-            library, version, text = ctypes.CDLL(str(THIN / soname)), ctypes.c_uint32(), ctypes.c_char_p()
-            self.assertEqual((library.cuptiGetVersion(ctypes.byref(version)), version.value), (0, want))
+            library, version, text = (
+                ctypes.CDLL(str(THIN / soname)),
+                ctypes.c_uint32(),
+                ctypes.c_char_p(),
+            )
+            self.assertEqual(
+                (library.cuptiGetVersion(ctypes.byref(version)), version.value), (0, want)
+            )
             self.assertEqual(library.cuptiGetVersion(None), 1)
-            for code, name in ((0, b"CUPTI_SUCCESS"), (27, b"CUPTI_ERROR_NOT_SUPPORTED"), (999, b"CUPTI_ERROR_UNKNOWN")):
-                self.assertEqual((library.cuptiGetResultString(code, ctypes.byref(text)), text.value), (0, name))
+            for code, name in (
+                (0, b"CUPTI_SUCCESS"),
+                (27, b"CUPTI_ERROR_NOT_SUPPORTED"),
+                (999, b"CUPTI_ERROR_UNKNOWN"),
+            ):
+                self.assertEqual(
+                    (library.cuptiGetResultString(code, ctypes.byref(text)), text.value), (0, name)
+                )
             for code in (-1, 47, 998, 1 << 30):
-                self.assertEqual((library.cuptiGetResultString(code, ctypes.byref(text)), text.value), (1, None))
+                self.assertEqual(
+                    (library.cuptiGetResultString(code, ctypes.byref(text)), text.value), (1, None)
+                )
 
     def test_cufile_says_that_the_platform_has_no_such_thing(self):
         class Error(ctypes.Structure):
@@ -95,20 +142,32 @@ class RefusalsTest(unittest.TestCase):
         self.assertEqual((error.file, error.cuda, library.cuFileRead()), (5007, 0, -5007))
 
     def test_a_call_that_cannot_fail_ends_the_program_and_says_why(self):
-        ran = run("ctypes.CDLL(thin + 'libnvshmem_host.so.3').nvshmem_barrier_all()\nprint('went on')")
+        ran = run(
+            "ctypes.CDLL(thin + 'libnvshmem_host.so.3').nvshmem_barrier_all()\nprint('went on')"
+        )
         self.assertEqual((ran.returncode, ran.stdout), (255, ""))
-        self.assertEqual(ran.stderr, "farcall: error: libnvshmem_host: nvshmem_barrier_all is not supported and cannot fail: "
-                                     "the program ends\n")
+        self.assertEqual(
+            ran.stderr,
+            "farcall: error: libnvshmem_host: nvshmem_barrier_all is not supported and cannot fail: "
+            "the program ends\n",
+        )
 
     def test_fftw_has_memory_and_says_which_shapes_it_has_no_plan_for(self):
         for soname in ("libcufftw.so.11", "libcufftw.so.12"):
-            ran = run(f"l = ctypes.CDLL(thin + {soname!r})\nl.fftw_malloc.restype = l.fftw_plan_dft.restype = ctypes.c_void_p\nl.fftwf_cost.restype = ctypes.c_double\n"
-                      "m = l.fftw_malloc(100)\nctypes.memset(m, 1, 100)\nl.fftw_free(ctypes.c_void_p(m))\nprint(m % 16, l.fftw_plan_dft(4, (ctypes.c_int * 4)(2, 2, 2, 2), None, None, -1, 0), l.fftwf_cost(None))")
-            self.assertEqual((ran.stdout, ran.stderr), ("0 None 0.0\n", "farcall: warning: libcufftw: fftw_plan_dft is not supported\n"))
+            ran = run(
+                f"l = ctypes.CDLL(thin + {soname!r})\nl.fftw_malloc.restype = l.fftw_plan_dft.restype = ctypes.c_void_p\nl.fftwf_cost.restype = ctypes.c_double\n"
+                "m = l.fftw_malloc(100)\nctypes.memset(m, 1, 100)\nl.fftw_free(ctypes.c_void_p(m))\nprint(m % 16, l.fftw_plan_dft(4, (ctypes.c_int * 4)(2, 2, 2, 2), None, None, -1, 0), l.fftwf_cost(None))"
+            )
+            self.assertEqual(
+                (ran.stdout, ran.stderr),
+                ("0 None 0.0\n", "farcall: warning: libcufftw: fftw_plan_dft is not supported\n"),
+            )
 
     def test_markers_are_silent(self):
-        ran = run("l = ctypes.CDLL(thin + 'libnvToolsExt.so.1')\nprint(l.nvtxRangePushA(b'a'), l.nvtxRangePop(), l.nvtxMarkA(b'm'))",
-                  FARCALL_LOG="trace")
+        ran = run(
+            "l = ctypes.CDLL(thin + 'libnvToolsExt.so.1')\nprint(l.nvtxRangePushA(b'a'), l.nvtxRangePop(), l.nvtxMarkA(b'm'))",
+            FARCALL_LOG="trace",
+        )
         self.assertEqual((ran.stdout.split()[:2], ran.stderr), (["-2", "-2"], ""))
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The thin NVRTC and nvJitLink against servers on the CPU device: records and waits counted, PTX for a device that takes nothing else,
 hostile sources, a server without them, threads, a forked child."""
+
 import json
 import os
 import pathlib
@@ -15,7 +16,10 @@ sys.path.insert(0, str(HERE.parent / "session"))
 from harness import BUILD, Server  # noqa: E402
 
 NVCC = shutil.which("nvcc")
-if NVCC is None or not (pathlib.Path(NVCC).resolve().parent.parent / "lib64/libnvrtc.so.13").exists():
+if (
+    NVCC is None
+    or not (pathlib.Path(NVCC).resolve().parent.parent / "lib64/libnvrtc.so.13").exists()
+):
     print("skipped: no nvcc whose toolkit has the NVRTC that the server would run")
     sys.exit(77)
 if not (BUILD / "lib/farcall/thin/libnvrtc.so.13").exists():
@@ -48,8 +52,15 @@ KERNEL = 'extern "C" __global__ void put(int* x, int y) { x[threadIdx.x] = y + t
 
 def run(endpoint, text, **more):
     env = {k: v for k, v in os.environ.items() if not k.startswith("FARCALL_")}
-    env |= {"FARCALL_LIBRARY_CACHE": "0", "LD_LIBRARY_PATH": f"{BUILD}/lib/farcall:{BUILD}/lib/farcall/thin", "FARCALL_ENDPOINT": endpoint, **more}
-    done = subprocess.run([sys.executable, "-c", PRELUDE + text], env=env, capture_output=True, text=True, timeout=300)
+    env |= {
+        "FARCALL_LIBRARY_CACHE": "0",
+        "LD_LIBRARY_PATH": f"{BUILD}/lib/farcall:{BUILD}/lib/farcall/thin",
+        "FARCALL_ENDPOINT": endpoint,
+        **more,
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", PRELUDE + text], env=env, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, (done.returncode, done.stdout[-1000:], done.stderr[-3000:])
     return json.loads(done.stdout.splitlines()[-1]), done.stderr
 
@@ -70,8 +81,11 @@ class Toolchain(unittest.TestCase):
         waits = []
         for times in (0, 1, 5):
             with tempfile.TemporaryDirectory() as folder:
-                self.asks(f"major = c_int(); nvrtc.nvrtcVersion(byref(major), byref(major))\n"
-                          f"print(json.dumps([compiled(KERNEL)[0] for i in range({times})]))", FARCALL_STATS=f"{folder}/stats")
+                self.asks(
+                    f"major = c_int(); nvrtc.nvrtcVersion(byref(major), byref(major))\n"
+                    f"print(json.dumps([compiled(KERNEL)[0] for i in range({times})]))",
+                    FARCALL_STATS=f"{folder}/stats",
+                )
                 waits.append(json.loads(pathlib.Path(folder, "stats").read_text())["round_trips"])
         self.assertEqual([waits[1] - waits[0], waits[2] - waits[0]], [1, 1])
 
@@ -104,13 +118,21 @@ print(json.dumps([status, context.value, state.value]))""")
         hidden.flush()
         # Named by a macro: the client sees no file's name and sends none.
         for name in (hidden.name, "/proc/self/environ", "/etc/passwd"):
-            told = self.asks(f"name = {name!r}\n" """
+            told = self.asks(
+                f"name = {name!r}\n"
+                """
 source = '#define NAME <' + name + '>\\n#if __has_include(NAME)\\n#error it is there\\n#endif\\n' + KERNEL
-print(json.dumps(compiled(source)[:2]))""")
+print(json.dumps(compiled(source)[:2]))"""
+            )
             self.assertEqual(told, [0, ""], name)
 
     def test_options_that_name_files_are_refused_by_name(self):
-        for option in ("--time=/tmp/farcall-times.csv", "--create-pch=/tmp/farcall.pch", "--use-pch=/etc/passwd", "--pch-dir=/tmp"):
+        for option in (
+            "--time=/tmp/farcall-times.csv",
+            "--create-pch=/tmp/farcall.pch",
+            "--use-pch=/etc/passwd",
+            "--pch-dir=/tmp",
+        ):
             status, log = self.asks(f"print(json.dumps(compiled(KERNEL, {option!r})[:2]))")
             self.assertEqual(status, 5)
             self.assertIn(f"farcall: option '{option}' is refused", log)
@@ -127,7 +149,10 @@ print(json.dumps(results))""")
         self.assertEqual(told, [0] * 12)
 
     def test_everything_is_the_same_when_each_call_waits(self):
-        told = self.asks("print(json.dumps([compiled('//' + 'x' * 1000000 + chr(10) + KERNEL)[0]]))", FARCALL_SYNC="1")
+        told = self.asks(
+            "print(json.dumps([compiled('//' + 'x' * 1000000 + chr(10) + KERNEL)[0]]))",
+            FARCALL_SYNC="1",
+        )
         self.assertEqual(told, [0])
 
     def test_a_forked_child_is_told_so(self):
@@ -144,7 +169,9 @@ print(json.dumps([before, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])]))"
         with tempfile.TemporaryDirectory() as folder:
             for i in range(8300):
                 pathlib.Path(folder, f"h{i}.h").write_text(f"#define H{i}\n")
-            told = self.asks(f"print(json.dumps(compiled(''.join(f'#include <h{{i}}.h>\\n' for i in range(8300)), '-I{folder}')[:2]))")
+            told = self.asks(
+                f"print(json.dumps(compiled(''.join(f'#include <h{{i}}.h>\\n' for i in range(8300)), '-I{folder}')[:2]))"
+            )
         self.assertEqual(told[0], 1)
         self.assertIn("at most 8192", told[1])
 
@@ -175,16 +202,28 @@ class Without(unittest.TestCase):
     def test_a_server_without_the_libraries_says_which_files_it_looked_for(self):
         path = os.environ["PATH"]
         with tempfile.TemporaryDirectory() as empty:
-            gone = {"PATH": ":".join(folder for folder in path.split(":") if not (pathlib.Path(folder) / "nvcc").exists()),
-                    "FARCALL_LIBRARIES": empty, "LD_LIBRARY_PATH": "", "CUDA_HOME": empty, "CUDA_PATH": empty}
+            gone = {
+                "PATH": ":".join(
+                    folder
+                    for folder in path.split(":")
+                    if not (pathlib.Path(folder) / "nvcc").exists()
+                ),
+                "FARCALL_LIBRARIES": empty,
+                "LD_LIBRARY_PATH": "",
+                "CUDA_HOME": empty,
+                "CUDA_PATH": empty,
+            }
             listed = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True).stdout
             if "libnvrtc.so" in listed:
                 self.skipTest("the loader finds NVRTC without being told")
             server = Server(environment={**os.environ, **gone})
             try:
-                told, said = run(server.url, """
+                told, said = run(
+                    server.url,
+                    """
 blas, handle = ctypes.CDLL("libcublas.so.13"), c_void_p()
-print(json.dumps([compiled(KERNEL)[0], blas.cublasCreate_v2(byref(handle)), cuda.cuInit(0)]))""")
+print(json.dumps([compiled(KERNEL)[0], blas.cublasCreate_v2(byref(handle)), cuda.cuInit(0)]))""",
+                )
             finally:
                 server.stop()
         self.assertEqual(told, [11, 1, 0])

@@ -3,6 +3,7 @@
 """wrong_calls_test.py LIBRARY: generated wrong calls answer what NVIDIA's library answers, at the call; known.yaml lists what differs, and why.
 
 Exit code 77 if NVIDIA's library is not here."""
+
 import pathlib
 import sys
 import unittest
@@ -21,19 +22,35 @@ FUNCTIONS = {
     "curand": ".*",
     "cusparse": r"cusparse(SpM[MV]|SDDMM|Sp[SM][VM]_\w+|SparseToDense|DenseToSparse_\w+|Axpby|Gather|Scatter|SpVV|Create(Const)?(Csr|Dn\w+))(_bufferSize)?",
 }
-FEWEST = {"cublas": 600, "cublaslt": 150, "cudnn": 400, "cufft": 60, "curand": 80, "cusparse": 200}  # calls: fewer means that a plan fell out
+FEWEST = {
+    "cublas": 600,
+    "cublaslt": 150,
+    "cudnn": 400,
+    "cufft": 60,
+    "curand": 80,
+    "cusparse": 200,
+}  # calls: fewer means that a plan fell out
 
 
 class WrongCalls(unittest.TestCase):
     def test_codes(self):
         rows = compare.compare(LIBRARY, FUNCTIONS[LIBRARY])
-        differ = [f"{function}({what}): {theirs}, {ours}" for function, what, theirs, ours in rows
-                  if compare.classify(theirs, ours) in compare.DIFFERENT and not compare.known(LIBRARY, function, what)]
-        self.assertFalse(differ, f"{len(differ)} of {len(rows)}, NVIDIA's and ours:\n" + "\n".join(differ[:40]))
+        differ = [
+            f"{function}({what}): {theirs}, {ours}"
+            for function, what, theirs, ours in rows
+            if compare.classify(theirs, ours) in compare.DIFFERENT
+            and not compare.known(LIBRARY, function, what)
+        ]
+        self.assertFalse(
+            differ, f"{len(differ)} of {len(rows)}, NVIDIA's and ours:\n" + "\n".join(differ[:40])
+        )
         same = [row for row in rows if compare.classify(*row[2:]) == "same, an error"]
         self.assertGreater(len(same), FEWEST[LIBRARY] // 3)
         self.assertGreaterEqual(len(rows), FEWEST[LIBRARY])
-        print(f"{LIBRARY}: {len(rows)} calls, {len(same)} wrong ones with NVIDIA's code", file=sys.stderr)
+        print(
+            f"{LIBRARY}: {len(rows)} calls, {len(same)} wrong ones with NVIDIA's code",
+            file=sys.stderr,
+        )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each function that takes objects, with each of them null, ended, of another kind, or an address that is nobody's: an error at the call,
 nothing reaches the library, and the right ones work after it."""
+
 import json
 import os
 import pathlib
@@ -12,7 +13,9 @@ import unittest
 import arguments_test
 from arguments_test import BUILD, CODEGEN, FOREIGN, LIBRARIES, LibrarySpec, Server, fake
 
-CALLER = arguments_test.CONTENT + """
+CALLER = (
+    arguments_test.CONTENT
+    + """
 import os
 plan = json.load(open(sys.argv[1]))
 cuda = ctypes.CDLL("libcuda.so.1")
@@ -62,6 +65,7 @@ for name, arguments in plan["calls"]:
     assert call(name, arguments) == 0, name
 print(json.dumps([codes, reached]))
 """
+)
 
 
 class WrongObjects(unittest.TestCase):
@@ -69,39 +73,82 @@ class WrongObjects(unittest.TestCase):
         exported = set((CODEGEN / "exports" / f"{name}.{major}.txt").read_text().split())
         plan = arguments_test.Arguments.plan(self, spec, exported)
         file = f"lib{name}.so.{major}"
-        plan["makers"] = {kind: [file, create] for create, kind in plan["create"].items()} | plan["foreign"]
+        plan["makers"] = {kind: [file, create] for create, kind in plan["create"].items()} | plan[
+            "foreign"
+        ]
         plan["enders"] = {}
         for call in spec.calls.values():
             params = call.function.params
-            if call.served and len(params) == 1 and call.of_kind("end", "end?") and params[0].type in plan["makers"] and call.name in exported:
+            if (
+                call.served
+                and len(params) == 1
+                and call.of_kind("end", "end?")
+                and params[0].type in plan["makers"]
+                and call.name in exported
+            ):
                 plan["enders"].setdefault(params[0].type, [file, call.name])
-        plan["calls"] = [call for call in plan["calls"] if any(kind == "object" for kind, *_ in call[1])]
-        plan["may_be_null"] = [[call, index] for call, arguments in plan["calls"] for index in range(len(arguments))
-                               if spec.calls[call].plans[index].kind == "object?"]
+        plan["calls"] = [
+            call for call in plan["calls"] if any(kind == "object" for kind, *_ in call[1])
+        ]
+        plan["may_be_null"] = [
+            [call, index]
+            for call, arguments in plan["calls"]
+            for index in range(len(arguments))
+            if spec.calls[call].plans[index].kind == "object?"
+        ]
         return plan
 
     def check(self, name):
         major = LIBRARIES[name]
-        spec = LibrarySpec(CODEGEN / "spec" / "thin" / f"{name}.yaml", pathlib.Path(os.environ["FARCALL_CUDA_INCLUDE"]), BUILD / f"generated/{name}_model.json")
+        spec = LibrarySpec(
+            CODEGEN / "spec" / "thin" / f"{name}.yaml",
+            pathlib.Path(os.environ["FARCALL_CUDA_INCLUDE"]),
+            BUILD / f"generated/{name}_model.json",
+        )
         with tempfile.TemporaryDirectory() as scratch:
             folder = pathlib.Path(scratch)
-            for library, its_major in [(name, major)] + [(sister, its_major) for sister, its_major, _ in FOREIGN.get(name, {}).values()]:
+            for library, its_major in [(name, major)] + [
+                (sister, its_major) for sister, its_major, _ in FOREIGN.get(name, {}).values()
+            ]:
                 fake(library, its_major, folder)
             plan = self.plan(spec, name, major)
             (folder / "plan.json").write_text(json.dumps(plan))
-            with Server(environment={"FARCALL_LIBRARIES": scratch, "FARCALL_FAKE_LOG": str(folder / "log")}) as server:
+            with Server(
+                environment={"FARCALL_LIBRARIES": scratch, "FARCALL_FAKE_LOG": str(folder / "log")}
+            ) as server:
                 env = {k: v for k, v in os.environ.items() if not k.startswith("FARCALL_")}
-                env |= {"FARCALL_LIBRARY_CACHE": "0", "LD_LIBRARY_PATH": f"{BUILD}/lib/farcall:{BUILD}/lib/farcall/thin", "FARCALL_ENDPOINT": server.url}
-                done = subprocess.run([sys.executable, "-c", CALLER, str(folder / "plan.json"), f"lib{name}.so.{major}", str(folder / "log")],
-                                      env=env, capture_output=True, text=True, timeout=300)
+                env |= {
+                    "FARCALL_LIBRARY_CACHE": "0",
+                    "LD_LIBRARY_PATH": f"{BUILD}/lib/farcall:{BUILD}/lib/farcall/thin",
+                    "FARCALL_ENDPOINT": server.url,
+                }
+                done = subprocess.run(
+                    [
+                        sys.executable,
+                        "-c",
+                        CALLER,
+                        str(folder / "plan.json"),
+                        f"lib{name}.so.{major}",
+                        str(folder / "log"),
+                    ],
+                    env=env,
+                    capture_output=True,
+                    text=True,
+                    timeout=300,
+                )
                 self.assertEqual(done.returncode, 0, done.stdout[-200:] + done.stderr[-2000:])
                 server.stop()
             codes, reached = json.loads(done.stdout.splitlines()[-1])
-            self.assertFalse(set(reached) & {call for call, _ in plan["calls"]}, "with a wrong object")
+            self.assertFalse(
+                set(reached) & {call for call, _ in plan["calls"]}, "with a wrong object"
+            )
             taken = [what for what, status in codes.items() if status == 0]
             self.assertFalse(taken, f"{len(taken)} of {len(codes)}:\n" + "\n".join(taken[:20]))
             self.assertGreater(len(codes), 100)
-            print(f"{name}: {len(codes)} wrong calls of {len(plan['calls'])} functions", file=sys.stderr)
+            print(
+                f"{name}: {len(codes)} wrong calls of {len(plan['calls'])} functions",
+                file=sys.stderr,
+            )
 
     def test_cublas(self):
         self.check("cublas")

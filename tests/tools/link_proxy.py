@@ -5,6 +5,7 @@
 As a program: link_proxy.py --to HOST:PORT [--listen HOST:PORT] [--drop-launch N | --drop-function N] [--delay-ms D]; prints
 `proxy on tcp://...`, and its counters as JSON on SIGTERM. As a module: see LinkProxy.
 """
+
 import argparse
 import json
 import os
@@ -19,8 +20,10 @@ import wire_handshake
 
 FIRST_CREDIT = 10  # of the features (proto/session_features.h)
 HANDSHAKE = struct.Struct("<IIHHHH")  # magic, bytes, type, major, minor, reserved
-FRAME = struct.Struct("<IIQQQQIHH")   # magic, bytes, seq, ack, chunk_ack, chunks_sent, crc32c, records, flags
-RECORD = struct.Struct("<IHHIHH")     # bytes, call, flags, serial, thread, context
+FRAME = struct.Struct(
+    "<IIQQQQIHH"
+)  # magic, bytes, seq, ack, chunk_ack, chunks_sent, crc32c, records, flags
+RECORD = struct.Struct("<IHHIHH")  # bytes, call, flags, serial, thread, context
 HANDSHAKE_MAGIC, FRAME_MAGIC = 0x31484346, 0x31424346
 HELLO, WELCOME, WANT_REPLY, REPLY, HEARTBEAT = 2, 3, 1, 2, 0xF000
 CRC_OFFSET = 40
@@ -70,33 +73,68 @@ def _without_features(welcome, bits):
     then the first credit, if the features say so. What a client does not expect at the end it passes over."""
     for tail in (16, 0):
         end = len(welcome) - tail
-        words = next((count for count in range(end // 8) if struct.unpack_from("<Q", welcome, end - 8 * count - 8)[0] == 8 * count), 0)
+        words = next(
+            (
+                count
+                for count in range(end // 8)
+                if struct.unpack_from("<Q", welcome, end - 8 * count - 8)[0] == 8 * count
+            ),
+            0,
+        )
         at = end - 8 * words - 24  # its transport stands between
-        features, = struct.unpack_from("<Q", welcome, at)
+        (features,) = struct.unpack_from("<Q", welcome, at)
         if (features >> FIRST_CREDIT & 1) == (tail == 16):
-            return welcome[:at] + struct.pack("<Q", features & ~bits) + welcome[at + 8:]
+            return welcome[:at] + struct.pack("<Q", features & ~bits) + welcome[at + 8 :]
     raise ValueError("no features in WELCOME")
 
 
 class LinkProxy:
     """Forwards connections to `target` (host, port). All methods from any thread."""
 
-    def __init__(self, target, listen=("127.0.0.1", 0), launch_ids=(), drop_launch=0, delay_s=0.0,
-                 record_dir=None, drop_function=0, mark_ids=(), without_features=0, first_credit=None):
+    def __init__(
+        self,
+        target,
+        listen=("127.0.0.1", 0),
+        launch_ids=(),
+        drop_launch=0,
+        delay_s=0.0,
+        record_dir=None,
+        drop_function=0,
+        mark_ids=(),
+        without_features=0,
+        first_credit=None,
+    ):
         self.target, self.launch_ids, self.delay_s = target, set(launch_ids), delay_s
-        self.drop_launch = drop_launch      # the launch of this number, or
-        self.drop_function = drop_function  # each launch of the function that is the N-th to be launched
-        self.without_features = without_features  # bits of WELCOME's features that its server is to be too old for
+        self.drop_launch = drop_launch  # the launch of this number, or
+        self.drop_function = (
+            drop_function  # each launch of the function that is the N-th to be launched
+        )
+        self.without_features = (
+            without_features  # bits of WELCOME's features that its server is to be too old for
+        )
         self.first_credit = first_credit  # (base, bytes) in the place of what WELCOME grants
-        self.mark_ids = set(mark_ids)       # a record of these calls keeps a copy of the counts as they are then
+        self.mark_ids = set(
+            mark_ids
+        )  # a record of these calls keeps a copy of the counts as they are then
         self.marks = []
-        self.functions = []                 # handles in the order of their first launch
-        self.counts = {"hellos": 0, "lane_hellos": 0, "wanted_replies": 0, "replies": 0, "records_out": 0, "launches": 0,
-                       "dropped": 0, "frames_out": 0, "frames_in": 0, "bytes_out": 0, "bytes_in": 0}
+        self.functions = []  # handles in the order of their first launch
+        self.counts = {
+            "hellos": 0,
+            "lane_hellos": 0,
+            "wanted_replies": 0,
+            "replies": 0,
+            "records_out": 0,
+            "launches": 0,
+            "dropped": 0,
+            "frames_out": 0,
+            "frames_in": 0,
+            "bytes_out": 0,
+            "bytes_in": 0,
+        }
         self.record_dir = record_dir  # each session's client records go here, one file a session
         self._lock = threading.Lock()
         self._pairs = set()
-        self._open = threading.Event()   # cleared: bytes wait (black hole)
+        self._open = threading.Event()  # cleared: bytes wait (black hole)
         self._open.set()
         self._lanes_open = threading.Event()  # cleared: what clients send on bulk lanes waits
         self._lanes_open.set()
@@ -180,7 +218,9 @@ class LinkProxy:
         except (_Closed, OSError):
             pass  # the threads below see it too
         for source, sink, outward in ((client, server, True), (server, client, False)):
-            threading.Thread(target=self._forward, args=(source, sink, outward), daemon=True).start()
+            threading.Thread(
+                target=self._forward, args=(source, sink, outward), daemon=True
+            ).start()
 
     def _take_part(self, client, server):
         """Shakes hands with both, which without a token nobody can prevent, and says WELCOME otherwise."""
@@ -201,7 +241,9 @@ class LinkProxy:
             welcome = _without_features(hs.open_answer(key, answer), self.without_features)
             if self.first_credit:
                 welcome = welcome[:-16] + struct.pack("<QQ", *self.first_credit)
-            key, here = ours.answer_keys(own_greeting, hello, hello[HANDSHAKE.size:HANDSHAKE.size + 32], here)
+            key, here = ours.answer_keys(
+                own_greeting, hello, hello[HANDSHAKE.size : HANDSHAKE.size + 32], here
+            )
             if not proofs:
                 self._session_keys[welcome[8:24]] = here, there
             answer = hs.make_answer(key, WELCOME, welcome, 0 if proofs else hs.NO_CREDENTIAL)
@@ -240,7 +282,7 @@ class LinkProxy:
                 frame = head + _read_exactly(source, size - 8)
                 if recording:
                     with open(recording, "ab") as file:
-                        file.write(frame[FRAME.size:])
+                        file.write(frame[FRAME.size :])
                 self._send(sink, self._look_at_frame(frame, outward), outward)
             else:  # a lane's chunk, or bytes that are not ours: pass them on as they are
                 if outward:
@@ -276,25 +318,30 @@ class LinkProxy:
                 if call in self.launch_ids:
                     self._add("launches")
                     if self._unwanted(frame, at) and not flags & WANT_REPLY:
-                        frame = frame[:at + 4] + struct.pack("<H", HEARTBEAT) + frame[at + 6:]
+                        frame = frame[: at + 4] + struct.pack("<H", HEARTBEAT) + frame[at + 6 :]
                         changed = True
                         self._add("dropped")
             elif flags & REPLY:
                 self._add("replies")
             at += size
         if changed:
-            zeroed = frame[:CRC_OFFSET] + bytes(4) + frame[CRC_OFFSET + 4:]
+            zeroed = frame[:CRC_OFFSET] + bytes(4) + frame[CRC_OFFSET + 4 :]
             if struct.unpack_from("<I", frame, CRC_OFFSET)[0]:
-                frame = frame[:CRC_OFFSET] + struct.pack("<I", crc32c(zeroed)) + frame[CRC_OFFSET + 4:]
+                frame = (
+                    frame[:CRC_OFFSET] + struct.pack("<I", crc32c(zeroed)) + frame[CRC_OFFSET + 4 :]
+                )
         return frame
 
     def _unwanted(self, frame, at):
         """Whether this launch is to be dropped. A launch's body begins with its function's handle."""
-        handle, = struct.unpack_from("<Q", frame, at + RECORD.size)
+        (handle,) = struct.unpack_from("<Q", frame, at + RECORD.size)
         with self._lock:
             if handle not in self.functions:
                 self.functions.append(handle)
-            return self.counts["launches"] == self.drop_launch or self.functions.index(handle) + 1 == self.drop_function
+            return (
+                self.counts["launches"] == self.drop_launch
+                or self.functions.index(handle) + 1 == self.drop_function
+            )
 
     def close(self):
         self._listener.shutdown(socket.SHUT_RDWR)  # ends accept(), so that the port is free
@@ -305,7 +352,9 @@ class LinkProxy:
 def call_ids(*names):
     """The numbers under which these calls travel."""
     ids = pathlib.Path(__file__).resolve().parents[2] / "codegen/ids/cuda.ids"
-    lines = (line.split() for line in ids.read_text(encoding="utf-8").splitlines() if line[:1].isdigit())
+    lines = (
+        line.split() for line in ids.read_text(encoding="utf-8").splitlines() if line[:1].isdigit()
+    )
     return [int(number) for number, name in lines if name in names]
 
 
@@ -316,17 +365,37 @@ def _address(text):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--to", required=True, type=_address, help="server, HOST:PORT or tcp://HOST:PORT")
+    parser.add_argument(
+        "--to", required=True, type=_address, help="server, HOST:PORT or tcp://HOST:PORT"
+    )
     parser.add_argument("--listen", default=("127.0.0.1", 0), type=_address)
     parser.add_argument("--launch-ids", default="", help="comma list of call ids that are launches")
-    parser.add_argument("--drop-launch", default=0, type=int, help="turn the N-th launch record into a no-op")
-    parser.add_argument("--drop-function", default=0, type=int, help="turn each launch of the N-th function launched into a no-op")
-    parser.add_argument("--delay-ms", default=0.0, type=float, help="added to each packet, each way")
-    parser.add_argument("--record-dir", help="store the records each client sends, as a corpus for tests/fuzz")
+    parser.add_argument(
+        "--drop-launch", default=0, type=int, help="turn the N-th launch record into a no-op"
+    )
+    parser.add_argument(
+        "--drop-function",
+        default=0,
+        type=int,
+        help="turn each launch of the N-th function launched into a no-op",
+    )
+    parser.add_argument(
+        "--delay-ms", default=0.0, type=float, help="added to each packet, each way"
+    )
+    parser.add_argument(
+        "--record-dir", help="store the records each client sends, as a corpus for tests/fuzz"
+    )
     args = parser.parse_args()
     ids = [int(part) for part in args.launch_ids.split(",") if part]
-    proxy = LinkProxy(args.to, args.listen, ids, args.drop_launch, args.delay_ms / 1000,
-                      args.record_dir, args.drop_function)
+    proxy = LinkProxy(
+        args.to,
+        args.listen,
+        ids,
+        args.drop_launch,
+        args.delay_ms / 1000,
+        args.record_dir,
+        args.drop_function,
+    )
     print(f"proxy on {proxy.url}", flush=True)
     done = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: done.set())

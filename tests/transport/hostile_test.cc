@@ -287,8 +287,7 @@ TEST_F(HostilePackedTest, BytesOfNoCompressor) {
     GTEST_SKIP() << "no libzstd.so.1 here";
   }
   const std::vector<std::byte> noise = Pattern(500, 1);
-  EXPECT_EQ(Reason(*lane_, Packed(1, 500, noise)),
-            "chunk: 500 compressed bytes do not give 1000");
+  EXPECT_EQ(Reason(*lane_, Packed(1, 500, noise)), "chunk: 500 compressed bytes do not give 1000");
 }
 // Each is a frame of Zstandard that is right in itself.
 TEST_F(HostilePackedTest, AFrameOfMoreThanTheChunk) {
@@ -298,9 +297,8 @@ TEST_F(HostilePackedTest, AFrameOfMoreThanTheChunk) {
   ChunkPacker packer(/*always=*/true);
   const std::vector<std::byte> zeros(1001);
   const auto frame = packer.Pack(zeros);
-  EXPECT_EQ(
-      Reason(*lane_, Packed(1, static_cast<uint32_t>(frame.size()), frame)),
-      "chunk: " + std::to_string(frame.size()) + " compressed bytes do not give 1000");
+  EXPECT_EQ(Reason(*lane_, Packed(1, static_cast<uint32_t>(frame.size()), frame)),
+            "chunk: " + std::to_string(frame.size()) + " compressed bytes do not give 1000");
 }
 TEST_F(HostilePackedTest, AFrameOfLessThanTheChunk) {
   if (!CanPackChunks()) {
@@ -309,9 +307,8 @@ TEST_F(HostilePackedTest, AFrameOfLessThanTheChunk) {
   ChunkPacker packer(/*always=*/true);
   const std::vector<std::byte> zeros(999);
   const auto frame = packer.Pack(zeros);
-  EXPECT_EQ(
-      Reason(*lane_, Packed(1, static_cast<uint32_t>(frame.size()), frame)),
-      "chunk: " + std::to_string(frame.size()) + " compressed bytes do not give 1000");
+  EXPECT_EQ(Reason(*lane_, Packed(1, static_cast<uint32_t>(frame.size()), frame)),
+            "chunk: " + std::to_string(frame.size()) + " compressed bytes do not give 1000");
 }
 TEST_F(HostilePackedTest, ARepeatedOneIsReadAndDropped) {
   if (!CanPackChunks()) {

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chunks that cross compressed: when they do, that they arrive as they were, and what a peer may not
-// say of them.
-#include "transport/link/chunk_packing.h"
-
+// Chunks that cross compressed: when they do, that they arrive as they were, and what a peer may
+// not say of them.
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <string>
 
 #include "tests/transport/link_harness.h"
+#include "transport/link/chunk_packing.h"
 
 namespace farcall::test {
 namespace {

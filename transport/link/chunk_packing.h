@@ -21,8 +21,8 @@ class PackingPolicy {
  public:
   using Ns = std::chrono::nanoseconds;
 
-  // The lane took a chunk: `bytes` on the wire in the time since it took the one before, or since it
-  // began this one if it had nothing to do between. `was_full`: its socket was meanwhile.
+  // The lane took a chunk: `bytes` on the wire in the time since it took the one before, or since
+  // it began this one if it had nothing to do between. `was_full`: its socket was meanwhile.
   void Sent(size_t bytes, Ns took, bool was_full);
   // A try: `bytes` became `packed_bytes`.
   void Tried(size_t bytes, size_t packed_bytes, Ns took);
@@ -43,7 +43,7 @@ class PackingPolicy {
 
   double lane_bytes_ = 0, lane_took_ns_ = 0;  // what was long ago counts less
   double pack_ns_ = 0;                        // for each byte before
-  double ratio_ = 1;    // packed to unpacked
+  double ratio_ = 1;                          // packed to unpacked
   bool was_tried_ = false;
   uint32_t chunks_until_try_ = 0, retry_ = kFirstRetry;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The link's state and threads. Threads: callers; one service thread (heartbeats, backlog, redial,
-// grace, closing; asleep while the link is idle); per attached lane one reader and one writer, the writer asleep unless a socket
-// is full.
+// grace, closing; asleep while the link is idle); per attached lane one reader and one writer, the
+// writer asleep unless a socket is full.
 //
 // Locks, in the order they may be taken: order_ (senders of frames), log_writer_ or a lane's writer
 // (whoever puts bytes on that socket; never held across a wait), mutex_ (all state, short). The
@@ -262,7 +262,7 @@ class LinkCore {
   std::atomic<bool> stirred_ = false;  // a frame of the log has come or gone, or somebody looks
   std::atomic<bool> awaits_answer_ = false;  // a caller waits in Pump
   std::atomic<bool> reader_waits_ = false;   // a thread waits in Pump for whatever comes
-  std::atomic<uint64_t> generation_ = 1;  // +1 at each attach and break of the log
+  std::atomic<uint64_t> generation_ = 1;     // +1 at each attach and break of the log
   std::atomic<uint64_t> heard_generation_ = 0;
   std::atomic<uint64_t> received_seq_ = 0, chunk_prefix_ = 0, chunks_sent_ = 0;
   std::atomic<uint64_t> ack_stamped_ = 0, chunk_ack_stamped_ = 0, chunk_bytes_unacked_ = 0;

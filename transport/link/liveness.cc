@@ -28,9 +28,8 @@ bool LinkCore::FallIdleLocked(Clock::time_point now) {
   if (!may_be_idle || stirred_.exchange(false) || awaits_answer_ || HasUnacknowledgedLocked()) {
     stirred_at_ = now;
   }
-  const bool was_expecting =
-      std::exchange(is_expecting_, now < stirred_at_ + milliseconds(options_.idle_after_ms) ||
-                                       !may_be_idle);
+  const bool was_expecting = std::exchange(
+      is_expecting_, now < stirred_at_ + milliseconds(options_.idle_after_ms) || !may_be_idle);
   if (is_expecting_ && !was_expecting) {
     expecting_since_ = now;
   }

@@ -144,9 +144,10 @@ Clock::time_point LinkCore::TendDetached(Lock& lock) {
   Clock::time_point end = detached_since_ + milliseconds(options_.grace_ms);
   if (now >= end) {
     RequestCloseLocked(
-        {Code::kDisconnected, "link lost for " + std::to_string(duration_cast<milliseconds>(now - detached_since_).count()) +
-                                  " ms (grace " + std::to_string(options_.grace_ms) +
-                                  " ms): " + break_why_.message()},
+        {Code::kDisconnected,
+         "link lost for " +
+             std::to_string(duration_cast<milliseconds>(now - detached_since_).count()) +
+             " ms (grace " + std::to_string(options_.grace_ms) + " ms): " + break_why_.message()},
         /*tell_peer=*/false);
     return now;
   }

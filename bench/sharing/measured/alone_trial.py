@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What gate and ledger cost who is alone, by the machine's books: of a CPU device only."""
+
 import dataclasses
 import statistics
 import time
@@ -12,19 +13,33 @@ from trials import percentile
 def alone(place, turns, iterations):
     """What gate and ledger cost who is alone: the same program with a share and without one, each on a server of its own, in short turns of
     the same kernels, so that what else the machine does meets both alike."""
-    for name, steps, scale in (("kernels of 20 us to 8 ms", place.kernels.mixed(20, 8000), 1), ("kernels of 20 us", [place.kernels.steps(20)], 40)):
+    for name, steps, scale in (
+        ("kernels of 20 us to 8 ms", place.kernels.mixed(20, 8000), 1),
+        ("kernels of 20 us", [place.kernels.steps(20)], 40),
+    ):
         with Tenants(place) as shares, Tenants(place) as has_none:
-            sides = Turns(shares.load(steps, *SATURATING, share="50%")), Turns(has_none.load(steps, *SATURATING))
+            sides = (
+                Turns(shares.load(steps, *SATURATING, share="50%")),
+                Turns(has_none.load(steps, *SATURATING)),
+            )
             begun = max(side.tenant.done() for side in sides) + WARM * scale
             for side in sides:
                 side.run_to(begun)
             pairs = []
             for i in range(turns):
-                costs = [side.run_to(begun + (i + 1) * iterations * scale) for side in (sides if i % 2 else sides[::-1])]
+                costs = [
+                    side.run_to(begun + (i + 1) * iterations * scale)
+                    for side in (sides if i % 2 else sides[::-1])
+                ]
                 pairs.append(costs if i % 2 else costs[::-1])
-        for what, more in (("processor time more", lambda one, none: one.whole_s / none.whole_s),
-                           ("beside the device's threads, more", lambda one, none: 1 + (one.host_s - none.host_s) / none.whole_s),
-                           ("time by the clock, more", lambda one, none: one.clock_s / none.clock_s)):
+        for what, more in (
+            ("processor time more", lambda one, none: one.whole_s / none.whole_s),
+            (
+                "beside the device's threads, more",
+                lambda one, none: 1 + (one.host_s - none.host_s) / none.whole_s,
+            ),
+            ("time by the clock, more", lambda one, none: one.clock_s / none.clock_s),
+        ):
             found = [100 * (more(*pair) - 1) for pair in pairs]
             yield name, what, statistics.median(found), "%"
             yield name, what + ", half of the turns: from", percentile(found, 0.25), "%"
@@ -34,6 +49,7 @@ def alone(place, turns, iterations):
 @dataclasses.dataclass
 class Cost:
     """Of an iteration: processor seconds of client, worker and supervisor; those that are not the device's threads'; by the clock."""
+
     whole_s: float
     host_s: float
     clock_s: float

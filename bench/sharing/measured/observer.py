@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What tenants get of a device, in seconds in which something of theirs runs there, as somebody outside sees it: nothing that the server counts
 is asked."""
+
 import os
 import pathlib
 import threading
@@ -44,7 +45,10 @@ class DeviceThreads:
 
     def device_s(self):
         self.look()
-        return max((ready for _, ready, of_device in self._threads.values() if of_device), default=0) / 1e9
+        return (
+            max((ready for _, ready, of_device in self._threads.values() if of_device), default=0)
+            / 1e9
+        )
 
     def threads_s(self):
         self.look()
@@ -99,7 +103,12 @@ class Sampler:
         found, begun = [], self.samples[0]
         for sample in self.samples[1:]:
             if sample[0] - begun[0] >= length_s:
-                found.append((sample[0] - begun[0], [after - before for before, after in zip(begun[1], sample[1])]))
+                found.append(
+                    (
+                        sample[0] - begun[0],
+                        [after - before for before, after in zip(begun[1], sample[1])],
+                    )
+                )
                 begun = sample
         return found
 
@@ -111,5 +120,7 @@ def load_average():
 def machine_busy():
     """(busy, stolen, all) of the machine's processors so far, in ticks: between two looks, what all programs together kept busy, and what
     a hypervisor gave to others meanwhile."""
-    fields = [int(word) for word in pathlib.Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+    fields = [
+        int(word) for word in pathlib.Path("/proc/stat").read_text().splitlines()[0].split()[1:9]
+    ]
     return sum(fields) - fields[3] - fields[4] - fields[7], fields[7], sum(fields)

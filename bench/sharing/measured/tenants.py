@@ -7,6 +7,7 @@
     place.start_s          how long a program may take until it is warm
     place.serve(*flags)    a server: its start(tenant, command, environment) gives a process and an observer; stop()
 """
+
 import math
 import signal
 import time
@@ -14,7 +15,7 @@ import time
 from observer import Sampler
 
 SATURATING = (8, 4, 0)  # launches an iteration, iterations ahead, pause
-WARM = 8                # iterations until the server knows what kernels cost
+WARM = 8  # iterations until the server knows what kernels cost
 
 
 def until(condition, limit_s, what):
@@ -32,7 +33,9 @@ class Tenant:
         self.server, self._start_s = server, start_s
         self.work_s = work_s  # of an iteration on the device, at what it takes alone
         self.begun = time.monotonic()
-        self.client, self.used = server.start(self, command, {f"FARCALL_{name.upper()}": value for name, value in wants.items()})
+        self.client, self.used = server.start(
+            self, command, {f"FARCALL_{name.upper()}": value for name, value in wants.items()}
+        )
 
     def runs(self):
         return self.client.process.poll() is None
@@ -45,7 +48,11 @@ class Tenant:
         return [int(line.split()[2]) / 1000 for line in self.client.out[first:]]
 
     def wait_done(self, iterations):
-        until(lambda: self.done() >= iterations or not self.runs(), self._start_s, lambda: f"{iterations} iterations, {self.done()} are done: {self.client.err}")
+        until(
+            lambda: self.done() >= iterations or not self.runs(),
+            self._start_s,
+            lambda: f"{iterations} iterations, {self.done()} are done: {self.client.err}",
+        )
         if not self.runs():
             raise RuntimeError(f"ended: {self.client.err}")
 
@@ -72,7 +79,11 @@ class Tenants:
         self.all = []
 
     def load(self, steps, pieces, ahead, pause_us, iterations=0, **wants):
-        work_s = pieces * sum(steps) / len(steps) * self.place.kernels.step_us / 1e6 if self.place.kernels else 0
+        work_s = (
+            pieces * sum(steps) / len(steps) * self.place.kernels.step_us / 1e6
+            if self.place.kernels
+            else 0
+        )
         command = (self.place.load, ",".join(map(str, steps)), pieces, ahead, pause_us, iterations)
         self.all.append(Tenant(self.server, command, wants, self.place.start_s, work_s))
         return self.all[-1]

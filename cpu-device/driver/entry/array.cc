@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arrays and mipmaps.
+#include "cpu-device/driver/array.h"
+
 #include <algorithm>
 #include <bit>
 
 #include "cpu-device/driver/api.h"
-#include "cpu-device/driver/array.h"
 #include "cpu-device/driver/context.h"
 #include "cpu-device/driver/device.h"
 #include "cpu-device/driver/memory.h"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Contexts: making them, the calling thread's stack of them, their limits and settings.
-#include "cpu-device/driver/api.h"
 #include "cpu-device/driver/context.h"
+
+#include "cpu-device/driver/api.h"
 #include "cpu-device/driver/device.h"
 #include "cpu-device/driver/event.h"
 #include "cpu-device/driver/stream.h"

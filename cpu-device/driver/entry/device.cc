@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Devices and their primary contexts.
+#include "cpu-device/driver/device.h"
+
 #include <cstdio>
 #include <cstring>
 #include <limits>
@@ -7,7 +9,6 @@
 #include "cpu-device/driver/api.h"
 #include "cpu-device/driver/array.h"
 #include "cpu-device/driver/context.h"
-#include "cpu-device/driver/device.h"
 #include "cpu-device/driver/thread.h"
 
 namespace farcall::cpu_device {

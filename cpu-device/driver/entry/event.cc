@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Events.
+#include "cpu-device/driver/event.h"
+
 #include "cpu-device/driver/api.h"
 #include "cpu-device/driver/context.h"
 #include "cpu-device/driver/device.h"
-#include "cpu-device/driver/event.h"
 #include "cpu-device/driver/executor.h"
 #include "cpu-device/driver/graph.h"
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Executable graphs.
+#include "cpu-device/driver/graph_exec.h"
+
 #include "cpu-device/driver/api.h"
 #include "cpu-device/driver/context.h"
 #include "cpu-device/driver/device.h"
 #include "cpu-device/driver/graph.h"
-#include "cpu-device/driver/graph_exec.h"
 #include "cpu-device/driver/stream.h"
 
 namespace farcall::cpu_device {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What nodes do: read and changed.
+#include "cpu-device/driver/graph_params.h"
+
 #include <algorithm>
 
 #include "cpu-device/driver/api.h"
@@ -8,7 +10,6 @@
 #include "cpu-device/driver/graph.h"
 #include "cpu-device/driver/graph_exec.h"
 #include "cpu-device/driver/graph_memory.h"
-#include "cpu-device/driver/graph_params.h"
 
 namespace farcall::cpu_device {
 namespace {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launches.
+#include "cpu-device/driver/launch.h"
+
 #include "cpu-device/driver/api.h"
 #include "cpu-device/driver/context.h"
 #include "cpu-device/driver/device.h"
 #include "cpu-device/driver/executor.h"
-#include "cpu-device/driver/launch.h"
 #include "cpu-device/driver/module.h"
 #include "cpu-device/driver/stream.h"
 

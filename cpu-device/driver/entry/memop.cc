@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values written and waited for in stream order.
+#include "cpu-device/driver/memop.h"
+
 #include "cpu-device/driver/api.h"
 #include "cpu-device/driver/context.h"
 #include "cpu-device/driver/device.h"
-#include "cpu-device/driver/memop.h"
 #include "cpu-device/driver/op.h"
 #include "cpu-device/driver/stream.h"
 

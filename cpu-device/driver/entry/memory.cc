@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Device, managed and pinned host memory.
+#include "cpu-device/driver/memory.h"
+
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -7,7 +9,6 @@
 #include "cpu-device/driver/context.h"
 #include "cpu-device/driver/device.h"
 #include "cpu-device/driver/graph_memory.h"
-#include "cpu-device/driver/memory.h"
 #include "cpu-device/driver/mempool.h"
 
 namespace farcall::cpu_device {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Modules and the linker.
+#include "cpu-device/driver/module.h"
+
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -12,7 +14,6 @@
 #include "cpu-device/driver/jit_options.h"
 #include "cpu-device/driver/kind.h"
 #include "cpu-device/driver/log.h"
-#include "cpu-device/driver/module.h"
 #include "cpu-device/ptx/module.h"
 
 namespace farcall::cpu_device {

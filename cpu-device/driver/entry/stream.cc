@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streams and the callbacks in them.
+#include "cpu-device/driver/stream.h"
+
 #include <algorithm>
 
 #include "cpu-device/driver/api.h"
@@ -9,7 +11,6 @@
 #include "cpu-device/driver/executor.h"
 #include "cpu-device/driver/graph.h"
 #include "cpu-device/driver/op.h"
-#include "cpu-device/driver/stream.h"
 
 namespace farcall::cpu_device {
 namespace {

@@ -3,6 +3,7 @@
 
 `python -m farcall ...` is `farcall ...`. Importing changes nothing: LD_LIBRARY_PATH counts when a process starts, so a program
 is started by `farcall run -- CMD`, or with library_folder() first in LD_LIBRARY_PATH."""
+
 import os
 import sys
 import sysconfig
@@ -24,7 +25,9 @@ def executable() -> str:
         path = os.path.join(scripts, "farcall")
         if os.access(path, os.X_OK):
             return path
-    raise FileNotFoundError("bin/farcall is not beside this Python: install the wheel with pip, without --target")
+    raise FileNotFoundError(
+        "bin/farcall is not beside this Python: install the wheel with pip, without --target"
+    )
 
 
 def library_folder() -> str:
@@ -33,7 +36,9 @@ def library_folder() -> str:
         path = os.path.join(data, "lib", "farcall")
         if os.path.exists(os.path.join(path, "libcuda.so.1")):
             return path
-    raise FileNotFoundError("lib/farcall is not beside this Python: install the wheel with pip, without --target")
+    raise FileNotFoundError(
+        "lib/farcall is not beside this Python: install the wheel with pip, without --target"
+    )
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the calls of the sweep that stdin lists, and says before and after each where it is: a call may end the process."""
+
 from __future__ import annotations
 
 import ctypes
@@ -10,10 +11,26 @@ from ctypes import c_float, c_uint64, c_void_p
 
 from objects import Objects
 
-INTEGERS = {"int", "unsigned int", "unsigned", "size_t", "unsigned long long", "cuuint32_t", "cuuint64_t", "unsigned char", "unsigned short"}
+INTEGERS = {
+    "int",
+    "unsigned int",
+    "unsigned",
+    "size_t",
+    "unsigned long long",
+    "cuuint32_t",
+    "cuuint64_t",
+    "unsigned char",
+    "unsigned short",
+}
 NODES = ("Kernel", "Memcpy", "Memset", "Host", "ChildGraph", "EventRecord", "EventWait")
-SCRATCH_STRINGS = {"name": b"k", "fileName": b"/nothing/here", "fname": b"/nothing/here", "path": b"/nothing/here", "symbol": b"cuInit",
-                   "pciBusId": b"0000:01:00.0"}
+SCRATCH_STRINGS = {
+    "name": b"k",
+    "fileName": b"/nothing/here",
+    "fname": b"/nothing/here",
+    "path": b"/nothing/here",
+    "symbol": b"cuInit",
+    "pciBusId": b"0000:01:00.0",
+}
 
 
 def plain(kind):
@@ -35,13 +52,24 @@ def usual(objects, function, kind, name):
         if inner in objects.makers and kind.startswith("const"):
             return objects.scratch(objects.live(inner).to_bytes(8, "little"))
         return objects.structure(inner)
-    if base in ("CUhostFn", "CUstreamCallback", "CUasyncCallback", "CUlogsCallback", "CUoccupancyB2DSize"):
+    if base in (
+        "CUhostFn",
+        "CUstreamCallback",
+        "CUasyncCallback",
+        "CUlogsCallback",
+        "CUoccupancyB2DSize",
+    ):
         return ctypes.cast(objects.host_function, c_void_p).value
     if base == "CUdevice":
         return 0
     if base == "size_t":
         return 16
-    return 1 if base in INTEGERS and ("dim" in name.lower() or "width" in name.lower() or "height" in name.lower()) else 0
+    return (
+        1
+        if base in INTEGERS
+        and ("dim" in name.lower() or "width" in name.lower() or "height" in name.lower())
+        else 0
+    )
 
 
 def value_of(objects, kind, what):
@@ -60,10 +88,16 @@ def main():
     for number in range(first, len(cases)):
         function, symbol, parameters, position, what = cases[number]
         try:
-            values = [usual(objects, function, kind, name) if at != position else 0 for at, (kind, name) in enumerate(parameters)]
+            values = [
+                usual(objects, function, kind, name) if at != position else 0
+                for at, (kind, name) in enumerate(parameters)
+            ]
             if position >= 0:  # last: nothing may take the place of what is destroyed
                 values[position] = value_of(objects, parameters[position][0], what)
-            arguments = [c_float(value) if plain(kind) == "float" else c_uint64(value or 0) for value, (kind, _) in zip(values, parameters)]
+            arguments = [
+                c_float(value) if plain(kind) == "float" else c_uint64(value or 0)
+                for value, (kind, _) in zip(values, parameters)
+            ]
         except RuntimeError as error:
             print(number, "skipped", error, file=out)
             continue

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Live and destroyed objects of the driver API, and structures that a call accepts, for one process of the sweep."""
+
 from __future__ import annotations
 
 import ctypes
@@ -29,19 +30,45 @@ class Objects:
         self.context = context.value
         self.host_function = ctypes.CFUNCTYPE(None, c_void_p)(lambda _: None)
         self.makers = {
-            "CUcontext": self.a_context, "CUstream": self.a_stream, "CUevent": self.an_event, "CUmodule": self.a_module,
-            "CUfunction": self.a_function, "CUlibrary": self.a_library, "CUkernel": self.a_kernel, "CUgraph": self.a_graph,
-            "CUgraphNode": self.a_node, "CUgraphExec": self.an_executable, "CUmemoryPool": self.a_pool, "CUarray": self.an_array,
-            "CUmipmappedArray": self.a_mipmap, "CUlinkState": self.a_link, "CUuserObject": self.a_user_object,
-            "CUgreenCtx": self.a_green_context, "CUtexref": self.a_texture_reference, "CUdeviceptr": self.memory,
-            "CUmemGenericAllocationHandle": self.a_physical, "CUtexObject": self.a_texture, "CUsurfObject": self.a_surface,
+            "CUcontext": self.a_context,
+            "CUstream": self.a_stream,
+            "CUevent": self.an_event,
+            "CUmodule": self.a_module,
+            "CUfunction": self.a_function,
+            "CUlibrary": self.a_library,
+            "CUkernel": self.a_kernel,
+            "CUgraph": self.a_graph,
+            "CUgraphNode": self.a_node,
+            "CUgraphExec": self.an_executable,
+            "CUmemoryPool": self.a_pool,
+            "CUarray": self.an_array,
+            "CUmipmappedArray": self.a_mipmap,
+            "CUlinkState": self.a_link,
+            "CUuserObject": self.a_user_object,
+            "CUgreenCtx": self.a_green_context,
+            "CUtexref": self.a_texture_reference,
+            "CUdeviceptr": self.memory,
+            "CUmemGenericAllocationHandle": self.a_physical,
+            "CUtexObject": self.a_texture,
+            "CUsurfObject": self.a_surface,
         }
         self.enders = {
-            "CUcontext": "cuCtxDestroy_v2", "CUstream": "cuStreamDestroy_v2", "CUevent": "cuEventDestroy_v2", "CUmodule": "cuModuleUnload",
-            "CUlibrary": "cuLibraryUnload", "CUgraph": "cuGraphDestroy", "CUgraphNode": "cuGraphDestroyNode",
-            "CUgraphExec": "cuGraphExecDestroy", "CUmemoryPool": "cuMemPoolDestroy", "CUarray": "cuArrayDestroy",
-            "CUmipmappedArray": "cuMipmappedArrayDestroy", "CUlinkState": "cuLinkDestroy", "CUgreenCtx": "cuGreenCtxDestroy",
-            "CUdeviceptr": "cuMemFree_v2", "CUmemGenericAllocationHandle": "cuMemRelease", "CUtexObject": "cuTexObjectDestroy",
+            "CUcontext": "cuCtxDestroy_v2",
+            "CUstream": "cuStreamDestroy_v2",
+            "CUevent": "cuEventDestroy_v2",
+            "CUmodule": "cuModuleUnload",
+            "CUlibrary": "cuLibraryUnload",
+            "CUgraph": "cuGraphDestroy",
+            "CUgraphNode": "cuGraphDestroyNode",
+            "CUgraphExec": "cuGraphExecDestroy",
+            "CUmemoryPool": "cuMemPoolDestroy",
+            "CUarray": "cuArrayDestroy",
+            "CUmipmappedArray": "cuMipmappedArrayDestroy",
+            "CUlinkState": "cuLinkDestroy",
+            "CUgreenCtx": "cuGreenCtxDestroy",
+            "CUdeviceptr": "cuMemFree_v2",
+            "CUmemGenericAllocationHandle": "cuMemRelease",
+            "CUtexObject": "cuTexObjectDestroy",
             "CUsurfObject": "cuSurfObjectDestroy",
         }
 
@@ -104,18 +131,43 @@ class Objects:
     def a_node(self, kind="Empty"):
         graph = c_void_p(self.a_graph())
         if kind == "Kernel":
-            return self.made("cuGraphAddKernelNode_v2", graph, None, c_uint64(0), c_void_p(self.structure("CUDA_KERNEL_NODE_PARAMS")))
+            return self.made(
+                "cuGraphAddKernelNode_v2",
+                graph,
+                None,
+                c_uint64(0),
+                c_void_p(self.structure("CUDA_KERNEL_NODE_PARAMS")),
+            )
         if kind == "Memcpy":
-            return self.made("cuGraphAddMemcpyNode", graph, None, c_uint64(0), c_void_p(self.structure("CUDA_MEMCPY3D")), c_void_p(self.context))
+            return self.made(
+                "cuGraphAddMemcpyNode",
+                graph,
+                None,
+                c_uint64(0),
+                c_void_p(self.structure("CUDA_MEMCPY3D")),
+                c_void_p(self.context),
+            )
         if kind == "Memset":
             params = c_void_p(self.structure("CUDA_MEMSET_NODE_PARAMS"))
-            return self.made("cuGraphAddMemsetNode", graph, None, c_uint64(0), params, c_void_p(self.context))
+            return self.made(
+                "cuGraphAddMemsetNode", graph, None, c_uint64(0), params, c_void_p(self.context)
+            )
         if kind == "Host":
-            return self.made("cuGraphAddHostNode", graph, None, c_uint64(0), c_void_p(self.structure("CUDA_HOST_NODE_PARAMS")))
+            return self.made(
+                "cuGraphAddHostNode",
+                graph,
+                None,
+                c_uint64(0),
+                c_void_p(self.structure("CUDA_HOST_NODE_PARAMS")),
+            )
         if kind == "ChildGraph":
-            return self.made("cuGraphAddChildGraphNode", graph, None, c_uint64(0), c_void_p(self.a_graph()))
+            return self.made(
+                "cuGraphAddChildGraphNode", graph, None, c_uint64(0), c_void_p(self.a_graph())
+            )
         if kind in ("EventRecord", "EventWait"):
-            return self.made(f"cuGraphAdd{kind}Node", graph, None, c_uint64(0), c_void_p(self.an_event()))
+            return self.made(
+                f"cuGraphAdd{kind}Node", graph, None, c_uint64(0), c_void_p(self.an_event())
+            )
         return self.made("cuGraphAddEmptyNode", graph, None, c_uint64(0))
 
     def an_executable(self):
@@ -128,7 +180,9 @@ class Objects:
         return self.made("cuArrayCreate_v2", c_void_p(self.structure("CUDA_ARRAY_DESCRIPTOR")))
 
     def a_mipmap(self):
-        return self.made("cuMipmappedArrayCreate", c_void_p(self.structure("CUDA_ARRAY3D_DESCRIPTOR")), 1)
+        return self.made(
+            "cuMipmappedArrayCreate", c_void_p(self.structure("CUDA_ARRAY3D_DESCRIPTOR")), 1
+        )
 
     def a_link(self):
         return self.made("cuLinkCreate_v2", 0, None, None, first=False)
@@ -139,7 +193,15 @@ class Objects:
     def a_green_context(self):
         resource, result, count = self.scratch(), self.scratch(), ctypes.c_uint(1)
         self.do("cuDeviceGetDevResource", 0, c_void_p(resource), 1)
-        self.do("cuDevSmResourceSplitByCount", c_void_p(result), byref(count), c_void_p(resource), None, 0, 1)
+        self.do(
+            "cuDevSmResourceSplitByCount",
+            c_void_p(result),
+            byref(count),
+            c_void_p(resource),
+            None,
+            0,
+            1,
+        )
         description = self.made("cuDevResourceGenerateDesc", c_void_p(result), 1)
         return self.made("cuGreenCtxCreate", c_void_p(description), 0, 1)
 
@@ -150,10 +212,20 @@ class Objects:
         return self.made("cuMemAlloc_v2", c_uint64(4096))
 
     def a_physical(self):
-        return self.made("cuMemCreate", c_uint64(2 << 20), c_void_p(self.structure("CUmemAllocationProp")), c_uint64(0))
+        return self.made(
+            "cuMemCreate",
+            c_uint64(2 << 20),
+            c_void_p(self.structure("CUmemAllocationProp")),
+            c_uint64(0),
+        )
 
     def a_texture(self):
-        return self.made("cuTexObjectCreate", c_void_p(self.structure("CUDA_RESOURCE_DESC")), c_void_p(self.scratch()), None)
+        return self.made(
+            "cuTexObjectCreate",
+            c_void_p(self.structure("CUDA_RESOURCE_DESC")),
+            c_void_p(self.scratch()),
+            None,
+        )
 
     def a_surface(self):
         return self.made("cuSurfObjectCreate", c_void_p(self.structure("CUDA_RESOURCE_DESC")))
@@ -170,7 +242,9 @@ class Objects:
             content += struct.pack("<QQIxxxxQQQQQQ", 0, 0, 2, 0, self.memory(), 0, 16, 16, 1)
         elif kind == "CUDA_MEMCPY3D":
             side = "<QQQQIxxxxQQQQQQ"
-            content = b"".join(struct.pack(side, 0, 0, 0, 0, 2, 0, self.memory(), 0, 0, 16, 1) for _ in range(2)) + struct.pack("<QQQ", 16, 1, 1)
+            content = b"".join(
+                struct.pack(side, 0, 0, 0, 0, 2, 0, self.memory(), 0, 0, 16, 1) for _ in range(2)
+            ) + struct.pack("<QQQ", 16, 1, 1)
         elif kind == "CUDA_KERNEL_NODE_PARAMS":
             content = struct.pack("<QIIIIIII", self.a_function(), 1, 1, 1, 1, 1, 1, 0)
         elif kind == "CUDA_MEMSET_NODE_PARAMS":

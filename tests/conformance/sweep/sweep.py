@@ -8,6 +8,7 @@ code with those that cuda.h documents for the function.
 A difference is a code that the function's comment does not list, success where an argument is null, negative or destroyed, a
 process that ends and a call that does not return. Sizes and counts of the caller's own arrays are not made larger than they are.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -25,15 +26,46 @@ import reference
 
 HERE = Path(__file__).resolve().parent
 CALL_LIMIT_S = 20.0
-INTEGERS = {"int", "unsigned int", "unsigned", "size_t", "unsigned long long", "cuuint32_t", "cuuint64_t", "float"}
-DESTROYED = {"CUcontext", "CUstream", "CUevent", "CUmodule", "CUlibrary", "CUgraph", "CUgraphNode", "CUgraphExec", "CUmemoryPool", "CUarray",
-             "CUmipmappedArray", "CUlinkState", "CUgreenCtx", "CUdeviceptr", "CUmemGenericAllocationHandle", "CUtexObject", "CUsurfObject"}
+INTEGERS = {
+    "int",
+    "unsigned int",
+    "unsigned",
+    "size_t",
+    "unsigned long long",
+    "cuuint32_t",
+    "cuuint64_t",
+    "float",
+}
+DESTROYED = {
+    "CUcontext",
+    "CUstream",
+    "CUevent",
+    "CUmodule",
+    "CUlibrary",
+    "CUgraph",
+    "CUgraphNode",
+    "CUgraphExec",
+    "CUmemoryPool",
+    "CUarray",
+    "CUmipmappedArray",
+    "CUlinkState",
+    "CUgreenCtx",
+    "CUdeviceptr",
+    "CUmemGenericAllocationHandle",
+    "CUtexObject",
+    "CUsurfObject",
+}
 OTHER_HANDLES = {"CUfunction", "CUkernel", "CUuserObject", "CUtexref"}
 BY_VALUE = {"CUipcEventHandle", "CUipcMemHandle", "CUmemLocation"}  # structures
 # How many elements of the caller's own memory there are: a larger one is read, as it says.
-COUNT = re.compile(r"^(num|count|len|buflen|numOptions|nbResources|nbGroups|ByteCount|paramCount|.*Count|size|numBytes|.*[sS]ize)", re.I)
+COUNT = re.compile(
+    r"^(num|count|len|buflen|numOptions|nbResources|nbGroups|ByteCount|paramCount|.*Count|size|numBytes|.*[sS]ize)",
+    re.I,
+)
 # Other processes, the interop of other APIs, and what ends the run.
-LEFT_OUT = re.compile(r"^cu(Graphics|Checkpoint|Profiler|Coredump|GL|EGL|VDPAU)|^cu(Init|DevicePrimaryCtxReset|CtxResetPersistingL2Cache)$")
+LEFT_OUT = re.compile(
+    r"^cu(Graphics|Checkpoint|Profiler|Coredump|GL|EGL|VDPAU)|^cu(Init|DevicePrimaryCtxReset|CtxResetPersistingL2Cache)$"
+)
 
 
 # A stream that waits for a value that never comes ends no later call.
@@ -92,8 +124,15 @@ def run(library: str, cases) -> dict[int, str]:
     payload = json.dumps(cases).encode()
     while first < len(cases):
         reader, writer = os.pipe()
-        process = subprocess.Popen([sys.executable, str(HERE / "child.py"), library, str(first)], stdin=subprocess.PIPE, cwd=folder.name, stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.DEVNULL, preexec_fn=lambda: os.dup2(writer, 3), pass_fds=(3, writer))
+        process = subprocess.Popen(
+            [sys.executable, str(HERE / "child.py"), library, str(first)],
+            stdin=subprocess.PIPE,
+            cwd=folder.name,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            preexec_fn=lambda: os.dup2(writer, 3),
+            pass_fds=(3, writer),
+        )
         os.close(writer)
         process.stdin.write(payload)
         process.stdin.close()
@@ -125,7 +164,9 @@ def verdict(function, kind: str, what: str, result: str, codes) -> str | None:
         return None
     name = codes.get(int(result), result)
     if name == "CUDA_SUCCESS":
-        wrong = what in ("destroyed", "foreign", "minus one") or (what == "null" and kind.replace("const ", "").strip() not in ("CUstream",))
+        wrong = what in ("destroyed", "foreign", "minus one") or (
+            what == "null" and kind.replace("const ", "").strip() not in ("CUstream",)
+        )
         return "success" if wrong else None
     return None if name in function.codes or what == "usual" else name
 
@@ -147,10 +188,19 @@ def main():
         difference = verdict(functions[name], kind, what, result, codes)
         differences += difference is not None
         if options.all:
-            print(name, argument, what.replace(" ", "-"), codes.get(int(result), result) if result.isdigit() else result, sep="\t")
+            print(
+                name,
+                argument,
+                what.replace(" ", "-"),
+                codes.get(int(result), result) if result.isdigit() else result,
+                sep="\t",
+            )
         elif difference is not None:
             print(name, argument, what.replace(" ", "-"), difference, sep="\t")
-    print(f"{len(cases)} calls, {len({case[0] for case in cases})} functions, {differences} differences", file=sys.stderr)
+    print(
+        f"{len(cases)} calls, {len({case[0] for case in cases})} functions, {differences} differences",
+        file=sys.stderr,
+    )
 
 
 if __name__ == "__main__":

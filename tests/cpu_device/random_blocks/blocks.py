@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random code of blocks: phases between barriers, warp operations, trees over shared memory, and loops and conditions that all threads share."""
+
 from .twin import Twin
 from .warps import Warps
 
 SHARED = ["S0", "S1", "S2"]
-ARRAYS = [*SHARED, "H0", "H1", "X"]  # histograms in shared memory, and X in global memory: one element per thread
+ARRAYS = [
+    *SHARED,
+    "H0",
+    "H1",
+    "X",
+]  # histograms in shared memory, and X in global memory: one element per thread
 
 
 class Blocks(Warps):
@@ -45,7 +51,9 @@ class Blocks(Warps):
             kind = self.random.choice(["or", "and", "count"])
             found = {"or": "q>0", "and": "q==c", "count": "q"}[kind]
             self.twin.device(f"v{to}+=__syncthreads_{kind}((v{to}>>{bit})&1);")
-            self.twin.host(f"{{int q=0,c=0; ALL{{q+=(V[{to}][tid]>>{bit})&1;c++;}} ALL V[{to}][tid]+={found};}}")
+            self.twin.host(
+                f"{{int q=0,c=0; ALL{{q+=(V[{to}][tid]>>{bit})&1;c++;}} ALL V[{to}][tid]+={found};}}"
+            )
 
     def phase(self):
         """Statements of the threads by themselves, and a barrier."""
@@ -70,12 +78,20 @@ class Blocks(Warps):
         self.twin.host(f"ALL {array}[tid]=V[{value}][tid];")
         if threads & (threads - 1) == 0:
             begin = f"for(int o={threads // 2};o>0;o>>=1)"
-            self.twin.device(f"{begin}{{ if(tid<o) {array}[tid]+={array}[tid+o]; __syncthreads(); }}")
-            self.twin.host(f"{begin} ALL if(tid<o) {array}[tid]=(int)((unsigned){array}[tid]+(unsigned){array}[tid+o]);")
+            self.twin.device(
+                f"{begin}{{ if(tid<o) {array}[tid]+={array}[tid+o]; __syncthreads(); }}"
+            )
+            self.twin.host(
+                f"{begin} ALL if(tid<o) {array}[tid]=(int)((unsigned){array}[tid]+(unsigned){array}[tid+o]);"
+            )
         else:
             begin, left = f"for(int o=1;o<{threads};o<<=1)", f"tid>=o?{array}[tid-o]:0"
-            self.twin.device(f"{begin}{{ int x={left}; __syncthreads(); {array}[tid]+=x; __syncthreads(); }}")
-            self.twin.host(f"{begin}{{ int x[T]; ALL x[tid]={left}; ALL {array}[tid]=(int)((unsigned){array}[tid]+(unsigned)x[tid]); }}")
+            self.twin.device(
+                f"{begin}{{ int x={left}; __syncthreads(); {array}[tid]+=x; __syncthreads(); }}"
+            )
+            self.twin.host(
+                f"{begin}{{ int x[T]; ALL x[tid]={left}; ALL {array}[tid]=(int)((unsigned){array}[tid]+(unsigned)x[tid]); }}"
+            )
         found = f"{array}[(unsigned)(tid*3)%{threads}u]"
         self.twin.device(f"v{value}={found}; __syncthreads();")
         self.twin.host(f"ALL V[{value}][tid]={found};")

@@ -1,11 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """The whole program: kernels, the same functions on the host, and a main() that compares them value by value."""
+
 import random
 
 from .blocks import Blocks
 from .expressions import INPUTS
 
-FIELDS = ["v0", "v1", "v2", "v3", "v4", "g0", "g1", "S0", "S1", "S2", "H0+H1", "X"]  # what is compared of each thread
+FIELDS = [
+    "v0",
+    "v1",
+    "v2",
+    "v3",
+    "v4",
+    "g0",
+    "g1",
+    "S0",
+    "S1",
+    "S2",
+    "H0+H1",
+    "X",
+]  # what is compared of each thread
 HEAD = """\
 #include <climits>
 #include <cooperative_groups.h>
@@ -105,8 +119,10 @@ def kernel(draws, number):
     blocks.block(3, draws.randint(4, 9))
     leave = f"  if (tid >= {threads}) return;\n" if threads < size else ""
     device, host = "\n".join(blocks.twin.on_device), "\n".join(blocks.twin.on_host)
-    return (DEVICE.format(number=number, size=size, leave=leave, body=device)
-            + HOST.format(number=number, size=size, threads=threads, body=host)), size
+    return (
+        DEVICE.format(number=number, size=size, leave=leave, body=device)
+        + HOST.format(number=number, size=size, threads=threads, body=host)
+    ), size
 
 
 def program(seed, kernels):
@@ -114,7 +130,13 @@ def program(seed, kernels):
     draws = random.Random(seed)
     names = ", ".join(f'"{name}"' for name in FIELDS)
     made = [kernel(draws, number) for number in range(kernels)]
-    calls = "".join(f"  Compare({number}, k{number}, h{number}, {size});\n" for number, (_, size) in enumerate(made))
-    return (f"{HEAD}#define FIELDS {len(FIELDS)}\n#define INPUTS {INPUTS}\nstatic const char* kFields[] = {{{names}}};\n"
-            + "".join(text for text, _ in made) + COMPARE
-            + f'int main() {{\n{calls}  printf("%d runs, %d differ\\n", runs, differ);\n  return differ != 0;\n}}\n')
+    calls = "".join(
+        f"  Compare({number}, k{number}, h{number}, {size});\n"
+        for number, (_, size) in enumerate(made)
+    )
+    return (
+        f"{HEAD}#define FIELDS {len(FIELDS)}\n#define INPUTS {INPUTS}\nstatic const char* kFields[] = {{{names}}};\n"
+        + "".join(text for text, _ in made)
+        + COMPARE
+        + f'int main() {{\n{calls}  printf("%d runs, %d differ\\n", runs, differ);\n  return differ != 0;\n}}\n'
+    )

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random statements that a thread does by itself: the same text on the device and in the host's loop over threads."""
+
 from .expressions import FLOATS, INPUTS, Expressions
 
 
@@ -16,7 +17,9 @@ class Statements(Expressions):
         return f"{letter}{self.counters}"
 
     def body(self, reads, writes, depth, in_loop):
-        return " ".join(self.statement(reads, writes, depth, in_loop) for _ in range(self.between(1, 3)))
+        return " ".join(
+            self.statement(reads, writes, depth, in_loop) for _ in range(self.between(1, 3))
+        )
 
     def statement(self, reads, writes, depth, in_loop):
         """`reads` and `writes` are arrays' names with none in common; `depth` bounds how far conditions and loops nest."""
@@ -73,7 +76,11 @@ class Statements(Expressions):
             turns = "n"
         if self.random.random() < 0.25:
             end = self.between(1, 4) * self.threads - self.between(0, 20)
-            return (f"for(int {counter}=tid;{counter}<{end};{counter}+={self.threads})"
-                    f"{{ v{self.integer()}+=in[{counter}%{INPUTS}]*{self.between(1, 5)}; v{self.integer()}^={counter}; }}")
-        return (f"for(int {counter}=0;{counter}<{turns};{counter}++)"
-                f"{{ v{self.integer()}+={counter}*{self.between(1, 7)}; {self.body(reads, writes, depth - 1, True)} }}")
+            return (
+                f"for(int {counter}=tid;{counter}<{end};{counter}+={self.threads})"
+                f"{{ v{self.integer()}+=in[{counter}%{INPUTS}]*{self.between(1, 5)}; v{self.integer()}^={counter}; }}"
+            )
+        return (
+            f"for(int {counter}=0;{counter}<{turns};{counter}++)"
+            f"{{ v{self.integer()}+={counter}*{self.between(1, 7)}; {self.body(reads, writes, depth - 1, True)} }}"
+        )

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The two texts of one kernel that grow together: what the device does, and the same for the host."""
+
 import contextlib
 
 

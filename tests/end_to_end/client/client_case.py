@@ -1,11 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """client_case.py PROGRAM CASE: one case of client_checks, also with every call waiting."""
+
 import sys
 
 from client_server import Server, run
 
-SYNC_TOO = {"launch-limits", "rectangles", "overwritten-source", "host-functions", "pointer-questions",
-             "graph-nodes", "graph-copies", "graph-clones", "graph-errors", "graph-conditionals"}
+SYNC_TOO = {
+    "launch-limits",
+    "rectangles",
+    "overwritten-source",
+    "host-functions",
+    "pointer-questions",
+    "graph-nodes",
+    "graph-copies",
+    "graph-clones",
+    "graph-errors",
+    "graph-conditionals",
+}
 
 
 def main():

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """client_messages.py PROGRAM: what cannot connect says so in one line; statistics have their keys."""
+
 import json
 import os
 import socket
@@ -56,9 +57,20 @@ def statistics():
         assert done.returncode == 0, done
         with open(path, encoding="utf-8") as file:
             stats = json.load(file)
-    for key in ["round_trips", "posted", "local", "bytes_out", "bytes_in", "batches", "wall_ns", "wait_ns"]:
+    for key in [
+        "round_trips",
+        "posted",
+        "local",
+        "bytes_out",
+        "bytes_in",
+        "batches",
+        "wall_ns",
+        "wait_ns",
+    ]:
         assert isinstance(stats[key], int), key
-    upload = stats["calls"]["cuMemcpy2D_v2" if "cuMemcpy2D_v2" in stats["calls"] else "cuMemcpy2DUnaligned_v2"]
+    upload = stats["calls"][
+        "cuMemcpy2D_v2" if "cuMemcpy2D_v2" in stats["calls"] else "cuMemcpy2DUnaligned_v2"
+    ]
     assert set(upload) == {"calls", "posted", "waited", "local", "wait_ns"}
     assert upload["calls"] == 3 and upload["waited"] == 2, upload
     assert stats["bytes_out"] > 300 * 200 * 4

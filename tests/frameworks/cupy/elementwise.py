@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arithmetic, broadcasting, casts, user-defined kernels."""
+
 import cupy as cp
 import numpy as np
 from subject import check, main, near, same
@@ -36,8 +37,11 @@ def kernels_of_the_user():
     near(squared(cp.asarray(A), cp.asarray(B)), (A - B) ** 2)
     summed = cp.ReductionKernel("T x", "T y", "x * x", "a + b", "y = sqrt(a)", "0", "length")
     near(summed(cp.asarray(A)), np.sqrt((A * A).sum()), rtol=1e-3)
-    raw = cp.RawKernel('extern "C" __global__ void twice(float* x, int n) {'
-                       " int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) x[i] *= 2; }", "twice")
+    raw = cp.RawKernel(
+        'extern "C" __global__ void twice(float* x, int n) {'
+        " int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) x[i] *= 2; }",
+        "twice",
+    )
     a = cp.asarray(A)
     raw((A.size // 64 + 1,), (64,), (a, np.int32(A.size)))
     near(a, A * 2)
@@ -48,6 +52,7 @@ def fusion():
     @cp.fuse()
     def fused(x, y):
         return cp.sqrt(x * x + y * y)
+
     near(fused(cp.asarray(A), cp.asarray(B)), np.sqrt(A * A + B * B))
 
 

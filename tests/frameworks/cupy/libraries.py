@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What NVIDIA's libraries compute: cuBLAS, cuSOLVER, cuFFT, cuSPARSE, cuRAND."""
+
 import cupy as cp
 import numpy as np
 from subject import check, fact, main, near
@@ -11,16 +12,27 @@ A, B = RNG.random((48, 32), np.float32), RNG.random((32, 40), np.float32)
 @check
 def products():
     near(cp.asarray(A) @ cp.asarray(B), A @ B, rtol=1e-4)
-    near(cp.asarray(A.astype(np.float64)) @ cp.asarray(B.astype(np.float64)), A.astype(np.float64) @ B)
+    near(
+        cp.asarray(A.astype(np.float64)) @ cp.asarray(B.astype(np.float64)),
+        A.astype(np.float64) @ B,
+    )
     near(cp.dot(cp.asarray(A[0]), cp.asarray(A[1])), A[0] @ A[1], rtol=1e-4)
 
 
 @check
 def decompositions():
     square = A.T @ A + 32 * np.eye(32, dtype=np.float32)
-    near(cp.linalg.solve(cp.asarray(square), cp.asarray(B[:, 0])), np.linalg.solve(square, B[:, 0]), rtol=1e-3)
+    near(
+        cp.linalg.solve(cp.asarray(square), cp.asarray(B[:, 0])),
+        np.linalg.solve(square, B[:, 0]),
+        rtol=1e-3,
+    )
     near(cp.linalg.cholesky(cp.asarray(square)), np.linalg.cholesky(square), rtol=1e-3)
-    near(cp.linalg.svd(cp.asarray(A), compute_uv=False), np.linalg.svd(A, compute_uv=False), rtol=1e-3)
+    near(
+        cp.linalg.svd(cp.asarray(A), compute_uv=False),
+        np.linalg.svd(A, compute_uv=False),
+        rtol=1e-3,
+    )
 
 
 @check
@@ -41,6 +53,7 @@ def transforms():
 @check
 def sparse_matrices():
     import cupyx.scipy.sparse as sparse
+
     dense = np.where(A > 0.8, A, 0).astype(np.float32)
     matrix = sparse.csr_matrix(cp.asarray(dense))
     near(matrix @ cp.asarray(B), dense @ B, rtol=1e-3, atol=1e-4)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The memory pool, pinned memory, streams, events, graphs, copies."""
+
 import cupy as cp
 import numpy as np
 from subject import check, fact, main, near, same

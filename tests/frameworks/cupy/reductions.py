@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sums, extremes, scans, sorts, histograms: CUB and Thrust underneath."""
+
 import cupy as cp
 import numpy as np
 from subject import EXECUTES, Skip, check, main, near, same

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """NVIDIA's libraries over many shapes and types: each shape has kernels of its own."""
+
 import cupy as cp
 import cupyx.scipy.sparse as sparse
 import numpy as np
@@ -42,20 +43,63 @@ def decompositions():
 @check
 def decompositions_of_many():
     for kind in TYPES:
-        for shape in ((7, 2, 2), (3, 5, 5), (4, 8, 3), (2, 3, 16, 16), (6, 32, 32), (2, 31, 20), (1, 36, 36)):
+        for shape in (
+            (7, 2, 2),
+            (3, 5, 5),
+            (4, 8, 3),
+            (2, 3, 16, 16),
+            (6, 32, 32),
+            (2, 31, 20),
+            (1, 36, 36),
+        ):
             a = made(shape, kind)
-            close(cp.linalg.svd(cp.asarray(a), compute_uv=False), np.linalg.svd(a, compute_uv=False), kind)
+            close(
+                cp.linalg.svd(cp.asarray(a), compute_uv=False),
+                np.linalg.svd(a, compute_uv=False),
+                kind,
+            )
             if shape[-1] == shape[-2]:
                 h = (a + a.conj().swapaxes(-1, -2)) / 2
                 close(cp.linalg.eigvalsh(cp.asarray(h)), np.linalg.eigvalsh(h), kind)
                 p = a @ a.conj().swapaxes(-1, -2) + shape[-1] * np.eye(shape[-1], dtype=kind)
-                close(cp.asarray(p) @ cp.linalg.inv(cp.asarray(p)), np.broadcast_to(np.eye(shape[-1]), shape), kind)
+                close(
+                    cp.asarray(p) @ cp.linalg.inv(cp.asarray(p)),
+                    np.broadcast_to(np.eye(shape[-1]), shape),
+                    kind,
+                )
 
 
 @check
 def transforms():
     for kind in "FD":
-        for n in (1, 2, 3, 5, 7, 8, 11, 13, 16, 17, 49, 81, 121, 127, 169, 243, 256, 521, 1000, 1024, 1331, 2187, 4096, 4099, 10007, 16384):
+        for n in (
+            1,
+            2,
+            3,
+            5,
+            7,
+            8,
+            11,
+            13,
+            16,
+            17,
+            49,
+            81,
+            121,
+            127,
+            169,
+            243,
+            256,
+            521,
+            1000,
+            1024,
+            1331,
+            2187,
+            4096,
+            4099,
+            10007,
+            16384,
+        ):
             a = made((3, n), kind)
             close(cp.fft.fft(cp.asarray(a)), np.fft.fft(a), kind)
             close(cp.fft.irfft(cp.fft.rfft(cp.asarray(a.real.copy())), n=n), a.real, kind)
@@ -67,7 +111,16 @@ def transforms():
 @check
 def products():
     for kind in TYPES:
-        for m, k, n in ((1, 1, 1), (5, 7, 3), (16, 16, 16), (33, 17, 65), (64, 64, 64), (1, 300, 1), (128, 1, 128), (257, 129, 130)):
+        for m, k, n in (
+            (1, 1, 1),
+            (5, 7, 3),
+            (16, 16, 16),
+            (33, 17, 65),
+            (64, 64, 64),
+            (1, 300, 1),
+            (128, 1, 128),
+            (257, 129, 130),
+        ):
             a, b = made((m, k), kind), made((k, n), kind)
             for left in (cp.asarray(a), cp.asarray(a.T.copy()).T):
                 for right in (cp.asarray(b), cp.asarray(b.T.copy()).T):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A training step of PyTorch in containers that lack much of a machine (tests/session/container.py)."""
+
 import sys
 
 from support import FARCALL, PROGRAMS, FaultTest, Server, main, python
@@ -21,7 +22,16 @@ class Containers(FaultTest):
 
     def goes(self, kind, **more):
         jail = Container(kind, stack_kib=1024)
-        done = jail.run(FARCALL, "run", "--endpoint", self.server.url, "--", python(), PROGRAMS / "one_step.py", **more)
+        done = jail.run(
+            FARCALL,
+            "run",
+            "--endpoint",
+            self.server.url,
+            "--",
+            python(),
+            PROGRAMS / "one_step.py",
+            **more,
+        )
         self.assertEqual((done.returncode, done.stdout.split()[-1:]), (0, ["right"]), done.stderr)
         return done.stderr
 

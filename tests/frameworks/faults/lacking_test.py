@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A wheel that asks for a function we lack: its name in one log line, the API's own error, and the program goes on."""
+
 from support import FaultTest, Server, main, start, told
 
 LACKING = ("cuImportExternalSemaphore", "cuGraphicsMapResources")

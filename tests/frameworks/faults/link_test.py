@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch while its link is cut, its server killed, its grace spent."""
+
 import os
 import time
 
@@ -39,7 +40,9 @@ class Cuts(FaultTest):
             client = start(proxy.url, *RUNS[place])
             while f"at {place}" not in client.out:
                 seen = len(client.out)
-                until(lambda: len(client.out) > seen or client.process.poll() is not None, 120, place)
+                until(
+                    lambda: len(client.out) > seen or client.process.poll() is not None, 120, place
+                )
                 self.assertIsNone(client.process.poll(), told(client))
                 if client.out[-1] != f"at {place}":
                     go_on(client)
@@ -68,7 +71,11 @@ class Cuts(FaultTest):
             time.sleep(CUT_S)
             proxy.restore()
             self.ends_right(client)
-            self.assertLess(proxy.counts["bytes_in"], 300 << 20, "200 MiB came home, and what was on its way at the cut")
+            self.assertLess(
+                proxy.counts["bytes_in"],
+                300 << 20,
+                "200 MiB came home, and what was on its way at the cut",
+            )
 
 
 class LinkLost(Cuts):
@@ -93,6 +100,7 @@ class LinkLost(Cuts):
 
 class LinkLostWithValues(Cuts):
     """Where matrix products are computed."""
+
     device = "cpu"
 
     def test_in_a_training_step(self):
@@ -109,8 +117,13 @@ class SessionLost(FaultTest):
     def ends_by_itself(self, client):
         """Python leaves with PyTorch's exception, and one line of ours says why."""
         self.assertEqual(client.wait(90), 1, told(client))
-        ours = [number for number, line in enumerate(client.err) if line.startswith("farcall") and " error" in line
-                and not client.err[number - 1].startswith("The CUDA driver logged these messages")]  # PyTorch repeats it
+        ours = [
+            number
+            for number, line in enumerate(client.err)
+            if line.startswith("farcall")
+            and " error" in line
+            and not client.err[number - 1].startswith("The CUDA driver logged these messages")
+        ]  # PyTorch repeats it
         self.assertEqual(len(ours), 1, told(client))
         self.assertTrue([line for line in client.err if "CUDA error" in line], told(client))
 
@@ -124,7 +137,10 @@ class SessionLost(FaultTest):
             for _ in range(3):
                 go_on(client)
             self.ends_by_itself(client)
-            until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in workers), what="the worker ends")
+            until(
+                lambda: not any(os.path.exists(f"/proc/{pid}") for pid in workers),
+                what="the worker ends",
+            )
 
     def test_the_server_is_killed_in_a_step(self):
         self.lost_at("step", lambda server, _: server.process.kill(), "--grace", "2")

@@ -3,6 +3,7 @@
 
 FARCALL_BUILD names the build tree, FARCALL_VENV the environment (default torch-2.15-cu13).
 """
+
 import os
 import pathlib
 import subprocess
@@ -33,8 +34,13 @@ def python():
 
 def settings(**more):
     auditor = BUILD / "lib/farcall/libfarcall_audit.so"
-    env = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1", "FARCALL_CACHE_DIR": cache_folder(),
-           "LD_AUDIT": str(auditor), "FARCALL_VGPU": f"faults-{os.getpid()}"}  # as `farcall run` sets them
+    env = {
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONUNBUFFERED": "1",
+        "FARCALL_CACHE_DIR": cache_folder(),
+        "LD_AUDIT": str(auditor),
+        "FARCALL_VGPU": f"faults-{os.getpid()}",
+    }  # as `farcall run` sets them
     return {**env, **more}
 
 
@@ -49,7 +55,14 @@ def cache_folder():
 
 def start(url, program, *arguments, **more):
     """A program of this folder in the environment's Python; it may `pause` (programs/pause.py)."""
-    return Client(url, python(), PROGRAMS / program, *arguments, environment=settings(**more), stdin=subprocess.PIPE)
+    return Client(
+        url,
+        python(),
+        PROGRAMS / program,
+        *arguments,
+        environment=settings(**more),
+        stdin=subprocess.PIPE,
+    )
 
 
 def go_on(client):
@@ -75,6 +88,8 @@ class FaultTest(unittest.TestCase):
 
 def main(environment=None):
     if environment_folder(environment or VENV) is None:
-        print(f"skipped: {environment or VENV} is not made; make it with: tests/frameworks/venv {environment or VENV}")
+        print(
+            f"skipped: {environment or VENV} is not made; make it with: tests/frameworks/venv {environment or VENV}"
+        )
         sys.exit(SKIPPED)
     unittest.main(verbosity=2, warnings="ignore")

@@ -1,7 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch beside CuPy and beside JAX in one process: memory passed by DLPack, values where the device computes."""
 
-from support import FARCALL, PROGRAMS, FaultTest, Server, environment_folder, main, python, run, settings
+from support import (
+    FARCALL,
+    PROGRAMS,
+    FaultTest,
+    Server,
+    environment_folder,
+    main,
+    python,
+    run,
+    settings,
+)
 
 
 class Together(FaultTest):
@@ -12,10 +22,25 @@ class Together(FaultTest):
         site = next(folder.glob("lib/python3*/site-packages"))
         flags = ["--ptx-only"] if device == "cpu" else []
         with Server(device=device) as server:
-            command = [FARCALL, "run", "--endpoint", server.url, *flags, "--", python(), PROGRAMS / "together.py", other, site]
+            command = [
+                FARCALL,
+                "run",
+                "--endpoint",
+                server.url,
+                *flags,
+                "--",
+                python(),
+                PROGRAMS / "together.py",
+                other,
+                site,
+            ]
             more = {"XLA_FLAGS": "--xla_gpu_autotune_level=0"} if device == "dry" else {}
             # JAX would take three quarters of the device for itself.
-            client = run(server.url, *command, environment=settings(XLA_PYTHON_CLIENT_PREALLOCATE="false", **more))
+            client = run(
+                server.url,
+                *command,
+                environment=settings(XLA_PYTHON_CLIENT_PREALLOCATE="false", **more),
+            )
             self.ends_right(client)
 
     def test_cupy_computes_on_pytorchs_memory(self):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forked workers killed at random: their parent's session is unharmed, and the server loses nobody."""
+
 from support import FaultTest, Server, main, start
 
 
@@ -9,7 +10,10 @@ class Workers(FaultTest):
             client = start(server.url, *command)
             self.ends_right(client)
             self.assertNotIn("crash", server.log_text())
-            self.assertFalse([line for line in client.err if line.startswith("farcall") and " error" in line], client.err)
+            self.assertFalse(
+                [line for line in client.err if line.startswith("farcall") and " error" in line],
+                client.err,
+            )
 
     def test_eight_workers_killed_at_random(self):
         for seed in (1, 2):

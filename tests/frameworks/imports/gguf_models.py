@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What llama.cpp's scripts share: a small Llama with random weights in a GGUF file of any weight type, and its logits."""
+
 import contextlib
 import ctypes
 import tempfile
@@ -18,13 +19,20 @@ def tensors():
     random = np.random.default_rng(1)
 
     def matrix(rows, columns):
-        return random.normal(0, columns ** -0.5, (rows, columns)).astype(np.float32)
+        return random.normal(0, columns**-0.5, (rows, columns)).astype(np.float32)
 
     yield "token_embd.weight", random.normal(0, 1, (VOCABULARY, WIDTH)).astype(np.float32)
     for layer in range(LAYERS):
         kv = WIDTH * KV_HEADS // HEADS
-        shapes = {"attn_q": (WIDTH, WIDTH), "attn_k": (kv, WIDTH), "attn_v": (kv, WIDTH), "attn_output": (WIDTH, WIDTH),
-                  "ffn_gate": (HIDDEN, WIDTH), "ffn_up": (HIDDEN, WIDTH), "ffn_down": (WIDTH, HIDDEN)}
+        shapes = {
+            "attn_q": (WIDTH, WIDTH),
+            "attn_k": (kv, WIDTH),
+            "attn_v": (kv, WIDTH),
+            "attn_output": (WIDTH, WIDTH),
+            "ffn_gate": (HIDDEN, WIDTH),
+            "ffn_up": (HIDDEN, WIDTH),
+            "ffn_down": (WIDTH, HIDDEN),
+        }
         for name, shape in shapes.items():
             yield f"blk.{layer}.{name}.weight", matrix(*shape)
         for name in ("attn_norm", "ffn_norm"):
@@ -40,8 +48,15 @@ def add_vocabulary(writer):
     writer.add_tokenizer_model("llama")
     writer.add_token_list(tokens)
     writer.add_token_scores([0.0] * VOCABULARY)
-    writer.add_token_types([kinds.UNKNOWN, kinds.CONTROL, kinds.CONTROL, *[kinds.BYTE] * 256,
-                            *[kinds.NORMAL] * (VOCABULARY - 259)])
+    writer.add_token_types(
+        [
+            kinds.UNKNOWN,
+            kinds.CONTROL,
+            kinds.CONTROL,
+            *[kinds.BYTE] * 256,
+            *[kinds.NORMAL] * (VOCABULARY - 259),
+        ]
+    )
 
 
 def model_file(weights, rounded_to=None):
@@ -75,15 +90,21 @@ def model_file(weights, rounded_to=None):
 
 
 def model(path, on_device, **how):
-    on = {"n_gpu_layers": -1} if on_device else {"n_gpu_layers": 0, "offload_kqv": False, "op_offload": False}
-    return llama_cpp.Llama(path, n_ctx=CONTEXT, logits_all=True, verbose=False, n_threads=2, **on, **how)
+    on = (
+        {"n_gpu_layers": -1}
+        if on_device
+        else {"n_gpu_layers": 0, "offload_kqv": False, "op_offload": False}
+    )
+    return llama_cpp.Llama(
+        path, n_ctx=CONTEXT, logits_all=True, verbose=False, n_threads=2, **on, **how
+    )
 
 
 def logits(llama, tokens):
     """Of each token, after those the model has seen already."""
     seen = llama.n_tokens
     llama.eval(tokens)
-    return llama.scores[seen:seen + len(tokens)].copy()
+    return llama.scores[seen : seen + len(tokens)].copy()
 
 
 def decode(llama, tokens):

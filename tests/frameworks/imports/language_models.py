@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the scripts of transformers share: small models with random weights, and generation that ends on every device."""
+
 import torch
 import transformers
 from subject import EXECUTES, fact
@@ -12,14 +13,24 @@ SIZES = {"vocab_size": VOCABULARY, "bos_token_id": None, "eos_token_id": None, "
 
 def llama(layers=2):
     torch.manual_seed(1)
-    return transformers.LlamaForCausalLM(transformers.LlamaConfig(
-        hidden_size=64, intermediate_size=128, num_hidden_layers=layers, num_attention_heads=4, num_key_value_heads=2,
-        max_position_embeddings=128, **SIZES)).eval()
+    return transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(
+            hidden_size=64,
+            intermediate_size=128,
+            num_hidden_layers=layers,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            max_position_embeddings=128,
+            **SIZES,
+        )
+    ).eval()
 
 
 def gpt2():
     torch.manual_seed(1)
-    return transformers.GPT2LMHeadModel(transformers.GPT2Config(n_positions=128, n_embd=64, n_layer=2, n_head=4, **SIZES)).eval()
+    return transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(n_positions=128, n_embd=64, n_layer=2, n_head=4, **SIZES)
+    ).eval()
 
 
 def prompt():

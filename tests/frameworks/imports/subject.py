@@ -13,6 +13,7 @@ The device is named by FARCALL_SUBJECT_DEVICE: `dry` executes no kernel, so `clo
 and shape, and say so; `cpu` and `cuda` compute, and values count. `fact` must hold everywhere. The result, one JSON
 object, goes to FARCALL_SUBJECT_RESULT; without that, lines go to stdout.
 """
+
 import contextlib
 import json
 import os
@@ -24,7 +25,10 @@ DEVICE = os.environ.get("FARCALL_SUBJECT_DEVICE", "cuda")
 EXECUTES = DEVICE != "dry"
 # A device that takes PTX only says so of kernels that exist as machine code alone. That is a limit of the device, and no
 # other failure is put down to it.
-NO_KERNEL = ("no kernel image is available for execution on the device", "cudaErrorNoKernelImageForDevice")
+NO_KERNEL = (
+    "no kernel image is available for execution on the device",
+    "cudaErrorNoKernelImageForDevice",
+)
 
 _checks = []
 _values = 0
@@ -54,6 +58,7 @@ def note(name, value):
 def marked(what):
     """A range whose waits and records the table tells; one a script."""
     import torch
+
     torch.cuda.synchronize()
     torch.cuda.profiler.start()
     yield
@@ -62,7 +67,9 @@ def marked(what):
 
 
 def _same_form(got, want):
-    fact(tuple(got.shape) == tuple(want.shape), f"shape {tuple(got.shape)}, not {tuple(want.shape)}")
+    fact(
+        tuple(got.shape) == tuple(want.shape), f"shape {tuple(got.shape)}, not {tuple(want.shape)}"
+    )
     fact(got.dtype == want.dtype, f"type {got.dtype}, not {want.dtype}")
 
 
@@ -73,6 +80,7 @@ def close(got, want, rtol=1e-4, atol=1e-5):
     _same_form(got, want)
     if EXECUTES:
         import torch
+
         torch.testing.assert_close(got, want.detach(), rtol=rtol, atol=atol)
         _values += got.numel()
 
@@ -81,6 +89,7 @@ def near(got, want, rtol=1e-5, atol=1e-6):
     """As `close`, for arrays of numpy and of what has a `get` (CuPy)."""
     global _values
     import numpy as np
+
     got, want = np.asarray(got.get() if hasattr(got, "get") else got), np.asarray(want)
     fact(got.shape == want.shape, f"shape {got.shape}, not {want.shape}")
     if EXECUTES:
@@ -100,6 +109,7 @@ def exact(got, want):
     """For what no kernel touches, such as copies: the bytes are the same on every device, a dry one too."""
     global _values
     import torch
+
     got = got.detach().cpu()
     _same_form(got, want)
     fact(torch.equal(got, want), "the bytes that came back are not those that went out")
@@ -117,7 +127,9 @@ def _why(error):
 def _lacks_kernel(text):
     """CUDA 12's runtime says so once for a kernel's image; from then on it launches no function at all."""
     global _lacked_image
-    lacks = any(words in text for words in NO_KERNEL) or (_lacked_image and "invalid resource handle" in text)
+    lacks = any(words in text for words in NO_KERNEL) or (
+        _lacked_image and "invalid resource handle" in text
+    )
     _lacked_image |= lacks
     return lacks
 
@@ -144,7 +156,9 @@ def _mapped():
     """Files that are named as CUDA's libraries, whoever made them."""
     with open("/proc/self/maps", encoding="utf-8") as maps:
         files = {line.split(None, 5)[5].strip() for line in maps if line.count("/")}
-    named = re.compile(r"lib(cuda|cublas|cudnn|cufft|cusparse|cusolver|curand|nvrtc|nvJitLink|nccl|nvshmem|cupti|cufile|nvToolsExt|nvidia-ml)\w*[-.\w]*\.so")
+    named = re.compile(
+        r"lib(cuda|cublas|cudnn|cufft|cusparse|cusolver|curand|nvrtc|nvJitLink|nccl|nvshmem|cupti|cufile|nvToolsExt|nvidia-ml)\w*[-.\w]*\.so"
+    )
     return sorted(path for path in files if named.match(os.path.basename(path)))
 
 
@@ -152,19 +166,25 @@ def _keep(rows, running=None):
     path = os.environ.get("FARCALL_SUBJECT_RESULT")
     if path:
         with open(path, "w", encoding="utf-8") as file:
-            json.dump({"checks": rows, "notes": _notes, "running": running, "mapped": _mapped()}, file)
+            json.dump(
+                {"checks": rows, "notes": _notes, "running": running, "mapped": _mapped()}, file
+            )
 
 
 def main():
     wanted, rows = sys.argv[1:], []
     for function in _checks:
         if not wanted or function.__name__ in wanted:
-            _keep(rows, function.__name__.replace("_", " "))  # stays there if the process dies in it
+            _keep(
+                rows, function.__name__.replace("_", " ")
+            )  # stays there if the process dies in it
             rows.append(_run(function))
     _keep(rows)
     if "FARCALL_SUBJECT_RESULT" not in os.environ:
         for row in rows:
-            print(f"{row['state']:10} {row['values']:9} {row['check']}{': ' + row['why'] if 'why' in row else ''}")
+            print(
+                f"{row['state']:10} {row['values']:9} {row['check']}{': ' + row['why'] if 'why' in row else ''}"
+            )
         for name, value in _notes.items():
             print(f"{name}: {value}")
     sys.exit(any(row["state"] == "failed" for row in rows))

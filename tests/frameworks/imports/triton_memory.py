@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrays for Triton's kernels without PyTorch: numpy on the host, cuda-bindings on the device."""
+
 import numpy as np
 from cuda.bindings import driver
 

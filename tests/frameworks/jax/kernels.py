@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What XLA compiles to PTX: elementwise, reductions, indexing, loops, gradients, random numbers."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -47,14 +48,25 @@ def loops():
     want = 1.0
     for i in range(10):
         want = want * 1.5 + i
-    near(jax.lax.fori_loop(0, 10, lambda i, x: x * 1.5 + i, jnp.float32(1)), np.float32(want), rtol=1e-4)
-    _, sums = jax.lax.scan(lambda total, x: (total + x, total + x), jnp.float32(0), jnp.arange(8, dtype=jnp.float32))
+    near(
+        jax.lax.fori_loop(0, 10, lambda i, x: x * 1.5 + i, jnp.float32(1)),
+        np.float32(want),
+        rtol=1e-4,
+    )
+    _, sums = jax.lax.scan(
+        lambda total, x: (total + x, total + x), jnp.float32(0), jnp.arange(8, dtype=jnp.float32)
+    )
     same(sums, np.cumsum(np.arange(8, dtype=np.float32)))
 
 
 @check
 def gradients():
-    near(jax.grad(lambda x: jnp.sum(jnp.tanh(x) ** 2))(A), 2 * np.tanh(A) * (1 - np.tanh(A) ** 2), rtol=1e-3, atol=1e-5)
+    near(
+        jax.grad(lambda x: jnp.sum(jnp.tanh(x) ** 2))(A),
+        2 * np.tanh(A) * (1 - np.tanh(A) ** 2),
+        rtol=1e-3,
+        atol=1e-5,
+    )
 
 
 @check

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What goes to cuBLAS and cuSOLVER, and a step of training."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The device found, its properties, copies both ways."""
+
 import jax
 import numpy as np
 from subject import check, fact, main, near, same

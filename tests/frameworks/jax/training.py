@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A network trained for 200 steps on the device, step by step and in one scan, against the same on JAX's own CPU: each step's
 loss and the weights at the end."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,8 +18,13 @@ jax.config.update("jax_default_matmul_precision", "highest")
 
 def starting():
     rng = np.random.default_rng(5)
-    weights = [{"w": (rng.standard_normal(shape) * shape[0] ** -0.5).astype(np.float32), "b": np.zeros(shape[1], np.float32)}
-               for shape in SHAPES]
+    weights = [
+        {
+            "w": (rng.standard_normal(shape) * shape[0] ** -0.5).astype(np.float32),
+            "b": np.zeros(shape[1], np.float32),
+        }
+        for shape in SHAPES
+    ]
     nothing = jax.tree.map(np.zeros_like, weights)
     return weights, nothing, nothing
 
@@ -36,8 +42,13 @@ def step(state, number):
     loss, slopes = jax.value_and_grad(loss_of)(weights, jnp.asarray(X), jnp.asarray(LABELS))
     first = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, first, slopes)
     second = jax.tree.map(lambda v, g: 0.999 * v + 0.001 * g * g, second, slopes)
-    near_one, nearer_one = 1 - 0.9 ** number, 1 - 0.999 ** number
-    weights = jax.tree.map(lambda w, m, v: w - RATE * (m / near_one) / (jnp.sqrt(v / nearer_one) + 1e-8), weights, first, second)
+    near_one, nearer_one = 1 - 0.9**number, 1 - 0.999**number
+    weights = jax.tree.map(
+        lambda w, m, v: w - RATE * (m / near_one) / (jnp.sqrt(v / nearer_one) + 1e-8),
+        weights,
+        first,
+        second,
+    )
     return (weights, first, second), loss
 
 
@@ -50,7 +61,9 @@ def by_steps():
 
 
 def by_scan():
-    state, losses = jax.jit(lambda state: jax.lax.scan(step, state, jnp.arange(1, STEPS + 1, dtype=jnp.float32)))(starting())
+    state, losses = jax.jit(
+        lambda state: jax.lax.scan(step, state, jnp.arange(1, STEPS + 1, dtype=jnp.float32))
+    )(starting())
     return np.asarray(losses), state[0]
 
 

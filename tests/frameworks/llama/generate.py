@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small Llama in GGUF files of several weight types: the device's logits against llama.cpp's own on the CPU."""
+
 import llama_cpp
 import numpy as np
 from gguf_models import PROMPT, VOCABULARY, decode, logits, marked, model, model_file
@@ -47,7 +48,10 @@ def as_right_as_the_host(weights):
         off, got = run(on_host, tokens) - want, run(on_device, tokens)
         near(got, want, 0, 4 * np.abs(off).max())
         if EXECUTES:
-            fact(rms(got - want) <= 3 * rms(off), f"off by {rms(got - want):.4f} on average, the host by {rms(off):.4f}")
+            fact(
+                rms(got - want) <= 3 * rms(off),
+                f"off by {rms(got - want):.4f} on average, the host by {rms(off):.4f}",
+            )
 
 
 @check

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels written in Python: grids, shared memory, atomics, device functions, reductions, streams."""
+
 import numpy as np
 from numba import cuda, float32
 from subject import check, main, near, same
@@ -14,6 +15,7 @@ def grids():
         i = cuda.grid(1)
         if i < x.size:
             x[i] *= 2
+
     device = cuda.to_device(A)
     twice[(A.size + 127) // 128, 128](device)
     near(device.copy_to_host(), A * 2)
@@ -28,6 +30,7 @@ def shared_memory_and_barriers():
         part[i] = x[cuda.blockIdx.x * 64 + i]
         cuda.syncthreads()
         x[cuda.blockIdx.x * 64 + i] = part[63 - i]
+
     device = cuda.to_device(A[:640])
     reverse[10, 64](device)
     same(device.copy_to_host(), A[:640].reshape(10, 64)[:, ::-1].ravel())
@@ -40,6 +43,7 @@ def atomics():
         i = cuda.grid(1)
         if i < x.size:
             cuda.atomic.add(bins, int(x[i] * 16), 1)
+
     bins = cuda.to_device(np.zeros(16, np.int32))
     count[40, 128](cuda.to_device(A), bins)
     same(bins.copy_to_host(), np.bincount((A * 16).astype(np.int32), minlength=16).astype(np.int32))
@@ -56,6 +60,7 @@ def device_functions():
         i = cuda.grid(1)
         if i < x.size:
             y[i] = polynomial(x[i])
+
     out = cuda.device_array_like(A)
     apply[40, 128](cuda.to_device(A), out)
     near(out.copy_to_host(), A * A + 3 * A)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The device found, copies, streams and events, and the first kernels of Paddle's own and of the libraries under it."""
+
 import numpy as np
 import paddle
 from subject import check, fact, main, near
@@ -41,7 +42,11 @@ def elementwise_and_sums():
     x, y = uniform(20, 30), uniform(20, 30)
     near(paddle.to_tensor(x) + paddle.to_tensor(y), x + y)
     near(paddle.to_tensor(x).sum(axis=1), x.sum(1), rtol=1e-4)
-    near(paddle.nn.functional.softmax(paddle.to_tensor(x)), np.exp(x) / np.exp(x).sum(1, keepdims=True), rtol=1e-4)
+    near(
+        paddle.nn.functional.softmax(paddle.to_tensor(x)),
+        np.exp(x) / np.exp(x).sum(1, keepdims=True),
+        rtol=1e-4,
+    )
 
 
 @check
@@ -52,7 +57,9 @@ def products():
 
 @check
 def a_training_step():
-    layers = paddle.nn.Sequential(paddle.nn.Linear(8, 16), paddle.nn.ReLU(), paddle.nn.Linear(16, 4))
+    layers = paddle.nn.Sequential(
+        paddle.nn.Linear(8, 16), paddle.nn.ReLU(), paddle.nn.Linear(16, 4)
+    )
     optimiser = paddle.optimizer.AdamW(0.01, parameters=layers.parameters())
     for _ in range(3):
         loss = (layers(paddle.to_tensor(uniform(4, 8))) ** 2).mean()

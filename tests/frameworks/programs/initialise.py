@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Initialises the device, asks what programs ask of it, and waits for it once."""
+
 import torch
 
 torch.cuda.init()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs test modules of a package and writes a JSON line per test as it ends, so that a crash loses one test: OUT MODULE..."""
+
 import importlib
 import json
 import sys
@@ -13,7 +14,9 @@ class Told(unittest.TextTestResult):
     def tell(self, test, outcome, why=""):
         if isinstance(why, tuple):  # what unittest has of an exception
             why = f"{why[0].__name__}: {why[1]}"
-        lines = [line.replace("\t", " ") for line in str(why).strip().splitlines() if line.strip()] or [""]
+        lines = [
+            line.replace("\t", " ") for line in str(why).strip().splitlines() if line.strip()
+        ] or [""]
         out.write(json.dumps({"test": test.id(), "outcome": outcome, "why": lines[0][:300]}) + "\n")
         out.flush()
 

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Captures a training step and replays it N times between torch.cuda.profiler.start and stop."""
+
 import sys
 
 import torch
 
-model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.GELU(), torch.nn.Linear(128, 8)).cuda()
+model = torch.nn.Sequential(
+    torch.nn.Linear(64, 128), torch.nn.GELU(), torch.nn.Linear(128, 8)
+).cuda()
 optimiser = torch.optim.AdamW(model.parameters(), capturable=True)
 x = torch.randn(32, 64).cuda()
 

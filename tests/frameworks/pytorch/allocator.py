@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The caching allocator: blocks come again, memory goes back, statistics hold."""
+
 import torch
 from subject import check, exact, fact, main
 
@@ -22,7 +23,10 @@ def statistics_count_bytes():
     fact(torch.cuda.max_memory_allocated() >= before + (3 << 20), "max_memory_allocated")
     fact(torch.cuda.memory_reserved() >= torch.cuda.memory_allocated(), "memory_reserved")
     fact("allocated_bytes.all.current" in torch.cuda.memory_stats(), "memory_stats")
-    fact("MiB" in torch.cuda.memory_summary() or "KiB" in torch.cuda.memory_summary(), "memory_summary")
+    fact(
+        "MiB" in torch.cuda.memory_summary() or "KiB" in torch.cuda.memory_summary(),
+        "memory_summary",
+    )
     del tensor
 
 

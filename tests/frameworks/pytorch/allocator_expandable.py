@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Expandable segments: the caching allocator over reserved addresses that grow (the VMM of the driver)."""
+
 import os
 
-os.environ["PYTORCH_CUDA_ALLOC_CONF"] = os.environ["PYTORCH_ALLOC_CONF"] = "expandable_segments:True"
+os.environ["PYTORCH_CUDA_ALLOC_CONF"] = os.environ["PYTORCH_ALLOC_CONF"] = (
+    "expandable_segments:True"
+)
 import torch  # noqa: E402
 from subject import check, exact, fact, main  # noqa: E402
 
@@ -21,7 +24,9 @@ def segments_grow():
 
 @check
 def memory_goes_back():
-    torch.zeros(1, dtype=torch.uint8, device="cuda")  # loads its kernels, whose variables take memory
+    torch.zeros(
+        1, dtype=torch.uint8, device="cuda"
+    )  # loads its kernels, whose variables take memory
     torch.cuda.empty_cache()
     free, _ = torch.cuda.mem_get_info()
     tensor = torch.zeros(200 << 20, dtype=torch.uint8, device="cuda")

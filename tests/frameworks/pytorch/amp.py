@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Automatic mixed precision."""
+
 import torch
 from subject import EXECUTES, check, close, fact, main
 
 
 def _layers():
     torch.manual_seed(3)
-    return torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8)), torch.randn(16, 32)
+    return torch.nn.Sequential(
+        torch.nn.Linear(32, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8)
+    ), torch.randn(16, 32)
 
 
 @check
@@ -38,7 +41,10 @@ def a_scaled_step_is_taken():
     want = _stepped(layers, x)
     layers, x = _layers()
     layers.cuda()
-    optimiser, scaler = torch.optim.SGD(layers.parameters(), 0.1), torch.amp.GradScaler("cuda", init_scale=8.0)
+    optimiser, scaler = (
+        torch.optim.SGD(layers.parameters(), 0.1),
+        torch.amp.GradScaler("cuda", init_scale=8.0),
+    )
     for _ in range(2):
         optimiser.zero_grad()
         with torch.autocast("cuda", dtype=torch.float16):

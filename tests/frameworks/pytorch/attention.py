@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scaled dot-product attention by each backend, and a layer of it."""
+
 import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -16,7 +17,9 @@ def _by(backend, dtype=torch.float16, tolerance=3e-2):
             got = F.scaled_dot_product_attention(q.cuda(), k.cuda(), v.cuda(), is_causal=True)
         except RuntimeError as error:
             if "No available kernel" in str(error):
-                raise Skip(f"PyTorch has no such kernel for this device ({torch.cuda.get_device_capability()})") from None
+                raise Skip(
+                    f"PyTorch has no such kernel for this device ({torch.cuda.get_device_capability()})"
+                ) from None
             raise
     close(got, want, rtol=tolerance, atol=tolerance)
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Backward passes run on autograd's own threads; programs add theirs. Order holds across all of them."""
+
 import threading
 
 import torch
@@ -25,12 +26,16 @@ def hooks_run_on_the_backward_thread():
     y.register_hook(lambda grad: names.append(threading.get_ident()))
     y.backward(slope.cuda())
     close(x.grad, slope @ w.t(), rtol=1e-3, atol=1e-3)
-    fact(len(names) == 1 and names[0] != threading.get_ident(), "the hook did not run on autograd's thread")
+    fact(
+        len(names) == 1 and names[0] != threading.get_ident(),
+        "the hook did not run on autograd's thread",
+    )
 
 
 @check
 def checkpointed_segments_are_computed_again():
     from torch.utils.checkpoint import checkpoint
+
     x, w, slope = torch.randn(6, 6).cuda().requires_grad_(), torch.randn(6, 6), torch.randn(6, 6)
     there = w.cuda()
     checkpoint(lambda t: (t @ there) @ there, x, use_reentrant=False).backward(slope.cuda())
@@ -50,6 +55,7 @@ def threads_of_the_program_see_each_others_work():
             close(box[0], source, rtol=1e-4)
         except Exception as error:  # noqa: BLE001
             failures.append(error)
+
     for _ in range(20):
         box.clear()
         for function in (produce, consume):
@@ -68,9 +74,12 @@ def eight_threads_copy_at_once():
         tensor = torch.full((1 << 16,), float(seed))
         try:
             for _ in range(10):
-                fact(torch.equal(tensor.cuda().cpu(), tensor), f"thread {seed} got bytes of another")
+                fact(
+                    torch.equal(tensor.cuda().cpu(), tensor), f"thread {seed} got bytes of another"
+                )
         except Exception as error:  # noqa: BLE001
             failures.append(error)
+
     threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
     for thread in threads:
         thread.start()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Saving and loading."""
+
 import io
 
 import torch

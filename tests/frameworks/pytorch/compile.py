@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch.compile: Inductor and Triton. They hand the driver machine code unless told otherwise; told so by `farcall run`, PTX,
 which the CPU device computes. What stays outside a compiled function is PyTorch's own kernel."""
+
 import torch
 import torch._inductor.config as inductor
 import torch.nn.functional as F
@@ -15,13 +16,21 @@ A = torch.randn(64, 200)
 @check
 def elementwise_code_is_compiled():
     x = torch.randn(2048)
-    for function in (lambda t: torch.sin(t) * 2 + t, lambda t: torch.where(t > 0, t.exp(), F.gelu(t)).clamp(-3, 3)):
+    for function in (
+        lambda t: torch.sin(t) * 2 + t,
+        lambda t: torch.where(t > 0, t.exp(), F.gelu(t)).clamp(-3, 3),
+    ):
         close(torch.compile(function)(x.cuda()), function(x), rtol=1e-3)
 
 
 @check
 def reductions_are_compiled():
-    for function in (lambda t: t.sum(1), lambda t: t.softmax(1), lambda t: F.layer_norm(t, (200,)), lambda t: t.var()):
+    for function in (
+        lambda t: t.sum(1),
+        lambda t: t.softmax(1),
+        lambda t: F.layer_norm(t, (200,)),
+        lambda t: t.var(),
+    ):
         close(torch.compile(function)(A.cuda()), function(A), rtol=1e-3, atol=1e-4)
 
 
@@ -36,12 +45,17 @@ def indexing_is_compiled():
 
     def function(table, rows):
         return torch.cat([table[rows].flip(1), F.embedding(rows, table).roll(3, 1)])
+
     close(torch.compile(function)(A.cuda(), rows.cuda()), function(A, rows), rtol=0, atol=0)
 
 
 @check
 def a_layer_and_its_gradient_are_compiled():
-    layer, x, slope = torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.GELU()), torch.randn(8, 16), torch.randn(8, 16)
+    layer, x, slope = (
+        torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.GELU()),
+        torch.randn(8, 16),
+        torch.randn(8, 16),
+    )
     want = layer(x)
     want.backward(slope)
     slopes = [parameter.grad.clone() for parameter in layer.parameters()]
@@ -65,14 +79,22 @@ def attention_is_compiled():
         scores = _product(q, k.t()) / q.shape[-1] ** 0.5
         mask = torch.ones(q.shape[0], q.shape[0], dtype=torch.bool, device=q.device).tril()
         return _product(scores.masked_fill(~mask, float("-inf")).softmax(-1), v)
+
     parts = [torch.randn(32, 16) for _ in range(3)]
-    close(torch.compile(attention)(*(part.cuda() for part in parts)), attention(*parts), rtol=1e-3, atol=1e-4)
+    close(
+        torch.compile(attention)(*(part.cuda() for part in parts)),
+        attention(*parts),
+        rtol=1e-3,
+        atol=1e-4,
+    )
 
 
 class Layers(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.first, self.second = (torch.nn.Parameter(torch.randn(shape) / 4) for shape in ((12, 32), (32, 5)))
+        self.first, self.second = (
+            torch.nn.Parameter(torch.randn(shape) / 4) for shape in ((12, 32), (32, 5))
+        )
         self.bias, self.norm = torch.nn.Parameter(torch.zeros(5)), torch.nn.LayerNorm(32)
 
     def forward(self, x):
@@ -81,14 +103,22 @@ class Layers(torch.nn.Module):
 
 def _trained(device, compiled):
     torch.manual_seed(4)
-    layers, x, y = Layers().to(device), torch.randn(16, 12).to(device), torch.randint(0, 5, (16,)).to(device)
+    layers, x, y = (
+        Layers().to(device),
+        torch.randn(16, 12).to(device),
+        torch.randint(0, 5, (16,)).to(device),
+    )
     loss_of = compiled(lambda x, y: F.cross_entropy(layers(x), y))
-    descended = compiled(lambda values, slopes: [value - 0.1 * slope for value, slope in zip(values, slopes)])
+    descended = compiled(
+        lambda values, slopes: [value - 0.1 * slope for value, slope in zip(values, slopes)]
+    )
     losses, parameters, one = [], list(layers.parameters()), torch.ones(()).to(device)
     for _ in range(4):
         loss = loss_of(x, y)
         loss.backward(one)
-        for parameter, value in zip(parameters, descended([p.detach() for p in parameters], [p.grad for p in parameters])):
+        for parameter, value in zip(
+            parameters, descended([p.detach() for p in parameters], [p.grad for p in parameters])
+        ):
             parameter.data.copy_(value)
             parameter.grad = None
         losses.append(loss.detach().cpu())

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A transformer whose forward pass, gradients and optimiser are compiled (torch.compile: Inductor and Triton) and trained: the
 loss of each step and the weights at the end against PyTorch's own CPU."""
+
 import math
 
 import torch
@@ -44,13 +45,19 @@ class Attention(nn.Module):
         scores = product(q, k) / math.sqrt(WIDTH // HEADS)
         later = torch.ones(length, length, dtype=torch.bool, device=x.device).triu(1)
         weights = scores.masked_fill(later, float("-inf")).softmax(-1)
-        return self.out(product(weights, v.transpose(-1, -2)).transpose(1, 2).reshape(batch, length, WIDTH))
+        return self.out(
+            product(weights, v.transpose(-1, -2)).transpose(1, 2).reshape(batch, length, WIDTH)
+        )
 
 
 class Block(nn.Module):
     def __init__(self):
         super().__init__()
-        self.attention, self.before, self.between = Attention(), nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.attention, self.before, self.between = (
+            Attention(),
+            nn.LayerNorm(WIDTH),
+            nn.LayerNorm(WIDTH),
+        )
         self.wide = nn.Sequential(Linear(WIDTH, 4 * WIDTH), nn.GELU(), Linear(4 * WIDTH, WIDTH))
 
     def forward(self, x):
@@ -62,7 +69,10 @@ class Transformer(nn.Module):
     def __init__(self):
         super().__init__()
         self.tokens, self.places = nn.Embedding(VOCABULARY, WIDTH), nn.Embedding(LENGTH, WIDTH)
-        self.blocks, self.norm = nn.Sequential(*(Block() for _ in range(LAYERS))), nn.LayerNorm(WIDTH)
+        self.blocks, self.norm = (
+            nn.Sequential(*(Block() for _ in range(LAYERS))),
+            nn.LayerNorm(WIDTH),
+        )
         self.head = Linear(WIDTH, VOCABULARY)
 
     def forward(self, tokens):
@@ -78,7 +88,9 @@ def made(device):
 def trained(device, compiled):
     model = made(device)
     optimiser = torch.optim.AdamW(model.parameters(), lr=5e-3, weight_decay=0.05)
-    loss_of = compiled(lambda tokens: F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten()))
+    loss_of = compiled(
+        lambda tokens: F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
+    )
     update = compiled(optimiser.step)
     batches, one, losses = TOKENS.to(device), torch.ones(()).to(device), []
     for i in range(STEPS):
@@ -95,22 +107,36 @@ def a_forward_pass():
     model = made("cpu")
     with torch.no_grad():
         want = model(TOKENS[0, :, :-1])
-        close(torch.compile(made("cuda"), fullgraph=True)(TOKENS[0].cuda()[:, :-1]), want, rtol=1e-3, atol=1e-4)
+        close(
+            torch.compile(made("cuda"), fullgraph=True)(TOKENS[0].cuda()[:, :-1]),
+            want,
+            rtol=1e-3,
+            atol=1e-4,
+        )
 
 
 @check
 def training_with_adamw():
     losses, weights = trained("cpu", lambda function: function)
-    fact(losses[-BATCHES:].mean() < 0.7 * losses[:BATCHES].mean(), f"the host does not learn: {losses}")
+    fact(
+        losses[-BATCHES:].mean() < 0.7 * losses[:BATCHES].mean(),
+        f"the host does not learn: {losses}",
+    )
     got_losses, got_weights = trained("cuda", torch.compile)
     close(got_losses, losses, rtol=1e-3, atol=0)
     for got, want in zip(got_weights, weights):
         close(got, want, rtol=1e-3, atol=1e-4)
     if EXECUTES:
         apart = ((got_losses - losses).abs() / losses).max().item()
-        note("transformer", f"{STEPS} steps, loss {got_losses[0]:.3f} to {got_losses[-1]:.3f}, at most {apart:.1e} from the host's")
+        note(
+            "transformer",
+            f"{STEPS} steps, loss {got_losses[0]:.3f} to {got_losses[-1]:.3f}, at most {apart:.1e} from the host's",
+        )
     else:
-        fact(not torch.allclose(got_losses, losses, rtol=1e-3), "where no kernel runs, the losses are the host's")
+        fact(
+            not torch.allclose(got_losses, losses, rtol=1e-3),
+            "where no kernel runs, the losses are the host's",
+        )
 
 
 main()

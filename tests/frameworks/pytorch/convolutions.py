@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convolutions by cuDNN, forwards and backwards."""
+
 import torch
 import torch.nn.functional as F
 from subject import check, close, fact, main
@@ -48,7 +49,10 @@ def half_precision():
 
 @check
 def gradients():
-    x, w = torch.randn(2, 3, 12, 12, requires_grad=True), torch.randn(4, 3, 3, 3, requires_grad=True)
+    x, w = (
+        torch.randn(2, 3, 12, 12, requires_grad=True),
+        torch.randn(4, 3, 3, 3, requires_grad=True),
+    )
     y = F.conv2d(x, w)
     grad = torch.randn_like(y)
     y.backward(grad)

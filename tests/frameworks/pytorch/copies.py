@@ -1,13 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Copies between host and device, and on the device: no kernel where the memory is contiguous."""
+
 import torch
 from subject import check, exact, main
 
 
 @check
 def tensors_go_there_and_back():
-    for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int8, torch.uint8,
-                  torch.bool, torch.complex64):
+    for dtype in (
+        torch.float32,
+        torch.float64,
+        torch.float16,
+        torch.bfloat16,
+        torch.int64,
+        torch.int8,
+        torch.uint8,
+        torch.bool,
+        torch.complex64,
+    ):
         tensor = torch.randint(0, 2, (37, 53)).to(dtype)
         exact(tensor.cuda(), tensor)
 
@@ -40,7 +50,10 @@ def the_source_may_be_overwritten_at_once():
 
 @check
 def numpy_and_lists_arrive():
-    exact(torch.tensor([[1.5, 2.5], [3.5, 4.5]], device="cuda"), torch.tensor([[1.5, 2.5], [3.5, 4.5]]))
+    exact(
+        torch.tensor([[1.5, 2.5], [3.5, 4.5]], device="cuda"),
+        torch.tensor([[1.5, 2.5], [3.5, 4.5]]),
+    )
     exact(torch.from_numpy(torch.arange(100).numpy()).cuda(), torch.arange(100))
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tensors of the device shared between processes by torch.multiprocessing (CUDA IPC)."""
+
 import torch
 import torch.multiprocessing as processes
 from subject import check, exact, fact, main

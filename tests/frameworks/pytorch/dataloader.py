@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """DataLoader workers, forked and spawned, beside an initialised device."""
+
 import multiprocessing
 import os
 import signal
@@ -31,7 +32,13 @@ class Touching(Numbers):
 
 def _read(context, workers=2):
     torch.zeros(1, device="cuda")
-    loader = DataLoader(Numbers(), batch_size=8, num_workers=workers, pin_memory=True, multiprocessing_context=context)
+    loader = DataLoader(
+        Numbers(),
+        batch_size=8,
+        num_workers=workers,
+        pin_memory=True,
+        multiprocessing_context=context,
+    )
     got = torch.cat([batch.to("cuda", non_blocking=True).cpu() for batch in loader])
     exact(got, torch.stack([Numbers()[index] for index in range(64)]))
 

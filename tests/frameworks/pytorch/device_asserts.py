@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An assertion on the device is an error of the process, told by name."""
+
 import subprocess
 import sys
 
@@ -22,7 +23,9 @@ except Exception as error:
 
 
 def _run():
-    return subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=300)
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=300
+    )
 
 
 @check

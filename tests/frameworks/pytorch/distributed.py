@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch.distributed over NCCL and gloo between two processes that share one remote device."""
+
 import json
 import os
 import socket
@@ -40,7 +41,9 @@ def collectives(rank):
     dist.all_to_all_single(exchanged, own)
     results["all_to_all"] = exchanged
     received = torch.empty_like(own)
-    requests = dist.batch_isend_irecv([dist.P2POp(dist.isend, own, 1 - rank), dist.P2POp(dist.irecv, received, 1 - rank)])
+    requests = dist.batch_isend_irecv(
+        [dist.P2POp(dist.isend, own, 1 - rank), dist.P2POp(dist.irecv, received, 1 - rank)]
+    )
     for request in requests:
         request.wait()
     results["send_and_receive"] = received
@@ -50,7 +53,9 @@ def collectives(rank):
 
 def ddp_steps(backend):
     torch.manual_seed(0)
-    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 64).cuda(), device_ids=[0])
+    model = torch.nn.parallel.DistributedDataParallel(
+        torch.nn.Linear(64, 64).cuda(), device_ids=[0]
+    )
     optimiser = torch.optim.SGD(model.parameters(), 0.1)
     for _ in range(3):
         optimiser.zero_grad()
@@ -85,9 +90,14 @@ def collectives_over_nccl():
         other, half = 1 - rank, COUNT // 2
         equal(got["all_reduce"], BASE * 2 + 1)
         equal(got["all_gather"], torch.cat([BASE, BASE + 1]))
-        equal(got["reduce_scatter"], BASE[rank * half:(rank + 1) * half] + 1)
+        equal(got["reduce_scatter"], BASE[rank * half : (rank + 1) * half] + 1)
         equal(got["broadcast"], BASE + 1)
-        equal(got["all_to_all"], torch.cat([BASE[rank * half:(rank + 1) * half], BASE[rank * half:(rank + 1) * half] + 1]))
+        equal(
+            got["all_to_all"],
+            torch.cat(
+                [BASE[rank * half : (rank + 1) * half], BASE[rank * half : (rank + 1) * half] + 1]
+            ),
+        )
         equal(got["send_and_receive"], BASE + other)
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels of PyTorch's own that treat each element by itself."""
+
 import torch
 from subject import check, close, equal, main
 

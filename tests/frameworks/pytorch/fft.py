@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fourier transforms by cuFFT."""
+
 import torch
 from subject import check, close, main
 

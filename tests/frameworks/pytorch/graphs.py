@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """CUDA graphs: captured by hand, by make_graphed_callables, replayed on new input, with their own memory."""
+
 import copy
 
 import torch
@@ -57,7 +58,9 @@ def a_training_step_is_captured():
             loss.backward()
             optimiser.step()
             return loss.detach()
+
         return step
+
     step, eager = step_of(there, x.cuda(), capturable=True), step_of(here, x)
     _warm(step)
     graph = torch.cuda.CUDAGraph()
@@ -81,7 +84,10 @@ def random_numbers_are_captured():
     second = y.cpu()
     fact(first.shape == second.shape == (64,), "shape")
     if EXECUTES:
-        fact(not torch.equal(first, second) and 0 <= second.min() and second.max() < 1, "a replay draws no new numbers")
+        fact(
+            not torch.equal(first, second) and 0 <= second.min() and second.max() < 1,
+            "a replay draws no new numbers",
+        )
 
 
 @check

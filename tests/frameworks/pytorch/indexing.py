@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gathers, scatters, masks, embeddings. What sizes its result by values on the device needs a device that computes."""
+
 import torch
 from subject import EXECUTES, Skip, check, close, equal, main
 
@@ -11,7 +12,10 @@ ROWS = torch.randint(0, 50, (30,))
 def rows_by_index():
     equal(A.cuda()[ROWS.cuda()], A[ROWS])
     equal(A.cuda().index_select(0, ROWS.cuda()), A.index_select(0, ROWS))
-    equal(torch.take_along_dim(A.cuda(), ROWS.cuda()[:, None], 0), torch.take_along_dim(A, ROWS[:, None], 0))
+    equal(
+        torch.take_along_dim(A.cuda(), ROWS.cuda()[:, None], 0),
+        torch.take_along_dim(A, ROWS[:, None], 0),
+    )
 
 
 @check
@@ -21,7 +25,9 @@ def gather_and_scatter():
     source = torch.randn(30, 40)
     unique = torch.randperm(50)[:30]
     equal(A.cuda().index_copy(0, unique.cuda(), source.cuda()), A.index_copy(0, unique, source))
-    close(A.cuda().index_add(0, ROWS.cuda(), source.cuda()), A.index_add(0, ROWS, source), rtol=1e-3)
+    close(
+        A.cuda().index_add(0, ROWS.cuda(), source.cuda()), A.index_add(0, ROWS, source), rtol=1e-3
+    )
 
 
 @check
@@ -40,7 +46,10 @@ def assignments():
 @check
 def embeddings():
     table = torch.randn(50, 16)
-    equal(torch.nn.functional.embedding(ROWS.cuda(), table.cuda()), torch.nn.functional.embedding(ROWS, table))
+    equal(
+        torch.nn.functional.embedding(ROWS.cuda(), table.cuda()),
+        torch.nn.functional.embedding(ROWS, table),
+    )
 
 
 @check

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Linear algebra by cuSOLVER, cuBLAS and MAGMA-free paths."""
+
 import torch
 from subject import EXECUTES, Skip, check, close, fact, main
 
@@ -9,6 +10,7 @@ B = torch.randn(32, 4)
 
 def solved(function):
     """A check whose functions read back a code that tells of errors. Older releases clear it by a kernel: nothing on a dry device."""
+
     def checked():
         try:
             function()
@@ -16,6 +18,7 @@ def solved(function):
             if EXECUTES or "BatchLinearAlgebra" not in str(error):
                 raise
             raise Skip("PyTorch reads an error's code that no kernel wrote") from None
+
     checked.__name__ = function.__name__
     return check(checked)
 
@@ -38,7 +41,12 @@ def factorisations():
 @solved
 def values_and_vectors():
     close(torch.linalg.svdvals(A.cuda()), torch.linalg.svdvals(A), rtol=1e-3, atol=1e-3)
-    close(torch.linalg.eigvalsh((A + A.t()).cuda()), torch.linalg.eigvalsh(A + A.t()), rtol=1e-3, atol=1e-3)
+    close(
+        torch.linalg.eigvalsh((A + A.t()).cuda()),
+        torch.linalg.eigvalsh(A + A.t()),
+        rtol=1e-3,
+        atol=1e-3,
+    )
 
 
 @solved
@@ -50,8 +58,12 @@ def determinants_and_inverses():
 @check
 def triangular():
     t = A.tril()
-    close(torch.linalg.solve_triangular(t.cuda(), B.cuda(), upper=False), torch.linalg.solve_triangular(t, B, upper=False),
-          rtol=1e-2, atol=1e-3)
+    close(
+        torch.linalg.solve_triangular(t.cuda(), B.cuda(), upper=False),
+        torch.linalg.solve_triangular(t, B, upper=False),
+        rtol=1e-2,
+        atol=1e-3,
+    )
 
 
 @check

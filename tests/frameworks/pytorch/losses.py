@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Losses and their gradients."""
+
 import torch
 import torch.nn.functional as F
 from subject import check, close, main
@@ -41,9 +42,16 @@ def probabilities():
 @check
 def connectionist_temporal_classification():
     log = torch.randn(20, 2, 6).log_softmax(2)
-    targets, lengths = torch.randint(1, 6, (2, 5), dtype=torch.int32), torch.tensor([20, 20], dtype=torch.int32)
+    targets, lengths = (
+        torch.randint(1, 6, (2, 5), dtype=torch.int32),
+        torch.tensor([20, 20], dtype=torch.int32),
+    )
     sizes = torch.tensor([5, 5], dtype=torch.int32)
-    close(F.ctc_loss(log.cuda(), targets.cuda(), lengths, sizes), F.ctc_loss(log, targets, lengths, sizes), rtol=1e-3)
+    close(
+        F.ctc_loss(log.cuda(), targets.cuda(), lengths, sizes),
+        F.ctc_loss(log, targets, lengths, sizes),
+        rtol=1e-3,
+    )
 
 
 main()

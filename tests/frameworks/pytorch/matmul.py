@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Matrix products: cuBLAS and cuBLASLt through PyTorch."""
+
 import torch
-from subject import check, close, main, note
+from subject import check, close, main
 
 torch.backends.cuda.matmul.allow_tf32 = False
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Optimisers against their steps on the CPU: single, foreach, fused, capturable."""
+
 import torch
 from subject import check, close, main
 
@@ -30,7 +31,9 @@ def sgd():
 @check
 def adam_single_foreach_fused():
     for how in ({"foreach": False}, {"foreach": True}, {"fused": True}, {"capturable": True}):
-        _same(lambda p: torch.optim.Adam(p, 0.01), lambda p, how=how: torch.optim.Adam(p, 0.01, **how))
+        _same(
+            lambda p: torch.optim.Adam(p, 0.01), lambda p, how=how: torch.optim.Adam(p, 0.01, **how)
+        )
 
 
 @check
@@ -40,8 +43,14 @@ def adamw():
 
 @check
 def others():
-    for kind in (torch.optim.RMSprop, torch.optim.Adagrad, torch.optim.Adadelta, torch.optim.NAdam, torch.optim.RAdam,
-                 torch.optim.Adamax):
+    for kind in (
+        torch.optim.RMSprop,
+        torch.optim.Adagrad,
+        torch.optim.Adadelta,
+        torch.optim.NAdam,
+        torch.optim.RAdam,
+        torch.optim.Adamax,
+    ):
         _same(lambda p, kind=kind: kind(p, 0.01))
 
 
@@ -53,6 +62,7 @@ def gradients_are_clipped():
         layer(torch.ones(3, 5, device=device)).sum().backward()
         torch.nn.utils.clip_grad_norm_(layer.parameters(), 0.5)
         return layer.weight.grad
+
     close(clipped("cuda"), clipped("cpu"), rtol=1e-3)
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Out of memory is an exception, and the program goes on."""
+
 import torch
 from subject import check, exact, fact, main
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Page-locked memory and copies that do not wait."""
+
 import torch
 from subject import check, exact, fact, main
 
@@ -34,7 +35,10 @@ def pinned_blocks_are_used_again_in_order():
 def memory_is_registered_by_hand():
     tensor = torch.randn(1 << 18)
     runtime = torch.cuda.cudart()
-    fact(int(runtime.cudaHostRegister(tensor.data_ptr(), tensor.numel() * 4, 0)) == 0, "cudaHostRegister")
+    fact(
+        int(runtime.cudaHostRegister(tensor.data_ptr(), tensor.numel() * 4, 0)) == 0,
+        "cudaHostRegister",
+    )
     fact(tensor.is_pinned(), "registered memory is not pinned")
     exact(tensor.to("cuda", non_blocking=True), tensor)
     fact(int(runtime.cudaHostUnregister(tensor.data_ptr())) == 0, "cudaHostUnregister")

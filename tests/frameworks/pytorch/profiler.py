@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The profiler without CUPTI on a GPU: CPU times are there, nothing breaks."""
+
 import os
 import tempfile
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the device says of itself."""
+
 import torch
 from subject import check, fact, main, note
 
@@ -10,7 +11,10 @@ def the_device_has_properties():
     note("device", properties.name)
     fact(properties.name and properties.total_memory > 0, f"{properties}")
     fact(properties.multi_processor_count > 0 and properties.warp_size == 32, f"{properties}")
-    fact((properties.major, properties.minor) == torch.cuda.get_device_capability(0), "two capabilities")
+    fact(
+        (properties.major, properties.minor) == torch.cuda.get_device_capability(0),
+        "two capabilities",
+    )
     fact(len(str(properties.uuid)) == 36, f"UUID {properties.uuid}")
 
 

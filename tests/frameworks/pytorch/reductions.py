@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sums, extremes, norms, scans, softmax, and layers built on them."""
+
 import torch
 import torch.nn.functional as F
 from subject import check, close, equal, main
@@ -44,7 +45,12 @@ def normalisations():
     close(F.layer_norm(A.cuda(), (200,)), F.layer_norm(A, (200,)), rtol=1e-3, atol=1e-4)
     x = torch.randn(4, 8, 6, 6)
     close(F.group_norm(x.cuda(), 2), F.group_norm(x, 2), rtol=1e-3, atol=1e-4)
-    close(F.batch_norm(x.cuda(), None, None, training=True), F.batch_norm(x, None, None, training=True), rtol=1e-3, atol=1e-4)
+    close(
+        F.batch_norm(x.cuda(), None, None, training=True),
+        F.batch_norm(x, None, None, training=True),
+        rtol=1e-3,
+        atol=1e-4,
+    )
     close(F.rms_norm(A.cuda(), (200,)), F.rms_norm(A, (200,)), rtol=1e-3, atol=1e-4)
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random numbers: Philox on the device; the state is the host's."""
+
 import torch
 from subject import EXECUTES, check, equal, fact, main
 
@@ -24,8 +25,12 @@ def states_are_kept():
 
 @check
 def distributions():
-    for make in (lambda: torch.randint(0, 9, (100,), device="cuda"), lambda: torch.randperm(100, device="cuda"),
-                 lambda: torch.empty(100, device="cuda").exponential_(), lambda: torch.bernoulli(torch.full((100,), 0.5).cuda())):
+    for make in (
+        lambda: torch.randint(0, 9, (100,), device="cuda"),
+        lambda: torch.randperm(100, device="cuda"),
+        lambda: torch.empty(100, device="cuda").exponential_(),
+        lambda: torch.bernoulli(torch.full((100,), 0.5).cuda()),
+    ):
         fact(make().cpu().shape == (100,), "shape")
 
 

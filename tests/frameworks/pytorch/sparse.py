@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sparse matrices by cuSPARSE."""
+
 import torch
 from subject import EXECUTES, Skip, check, close, main
 
@@ -10,21 +11,27 @@ B = torch.randn(50, 12)
 @check
 def compressed_rows_times_dense():
     csr = DENSE.to_sparse_csr()
-    there = torch.sparse_csr_tensor(csr.crow_indices().cuda(), csr.col_indices().cuda(), csr.values().cuda(), (40, 50))
+    there = torch.sparse_csr_tensor(
+        csr.crow_indices().cuda(), csr.col_indices().cuda(), csr.values().cuda(), (40, 50)
+    )
     close(there @ B.cuda(), DENSE @ B, rtol=1e-3, atol=1e-4)
 
 
 @check
 def compressed_rows_times_vector():
     csr = DENSE.to_sparse_csr()
-    there = torch.sparse_csr_tensor(csr.crow_indices().cuda(), csr.col_indices().cuda(), csr.values().cuda(), (40, 50))
+    there = torch.sparse_csr_tensor(
+        csr.crow_indices().cuda(), csr.col_indices().cuda(), csr.values().cuda(), (40, 50)
+    )
     close(there @ B[:, 0].contiguous().cuda(), DENSE @ B[:, 0], rtol=1e-3, atol=1e-4)
 
 
 @check
 def coordinates_times_dense():
     coo = DENSE.to_sparse()
-    there = torch.sparse_coo_tensor(coo.indices().cuda(), coo.values().cuda(), (40, 50), is_coalesced=True)
+    there = torch.sparse_coo_tensor(
+        coo.indices().cuda(), coo.values().cuda(), (40, 50), is_coalesced=True
+    )
     close(torch.sparse.mm(there, B.cuda()), DENSE @ B, rtol=1e-3, atol=1e-4)
 
 

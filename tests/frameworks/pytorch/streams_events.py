@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Streams, priorities and events."""
+
 import torch
 from subject import check, close, exact, fact, main
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is little or no work: zeros (a memset in newer releases, a kernel in older ones), views, shapes, storage."""
+
 import torch
 from subject import check, equal, exact, fact, main
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """TensorFlow's own kernels, from PTX: elementwise, reductions, indexing, gradients, an optimiser; and products by cuBLAS."""
+
 import numpy as np
 import tensorflow as tf
 from subject import EXECUTES, check, fact, main, near, same
@@ -12,6 +13,7 @@ def on_device(function):
     def placed():
         with tf.device("/GPU:0"):
             function()
+
     placed.__name__ = function.__name__
     return check(placed)
 
@@ -34,7 +36,13 @@ def integers_that_lie_on_the_host():
 @on_device
 def functions():
     a = tf.constant(A)
-    for mine, theirs in ((tf.sin, np.sin), (tf.exp, np.exp), (tf.math.log1p, np.log1p), (tf.sqrt, np.sqrt), (tf.tanh, np.tanh)):
+    for mine, theirs in (
+        (tf.sin, np.sin),
+        (tf.exp, np.exp),
+        (tf.math.log1p, np.log1p),
+        (tf.sqrt, np.sqrt),
+        (tf.tanh, np.tanh),
+    ):
         near(mine(a).numpy(), theirs(A), rtol=1e-4)
 
 
@@ -64,7 +72,9 @@ def products():
 def complex_products():
     for n in (1, 5, 16, 32, 33):
         x = RNG.integers(-3, 4, (n, n)) + 1j * RNG.integers(-3, 4, (n, n))
-        near(tf.matmul(tf.constant(x), tf.constant(x[::-1].copy())).numpy(), x @ x[::-1], rtol=1e-12)
+        near(
+            tf.matmul(tf.constant(x), tf.constant(x[::-1].copy())).numpy(), x @ x[::-1], rtol=1e-12
+        )
 
 
 @on_device

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The device found, its details, copies, placement."""
+
 import numpy as np
 import tensorflow as tf
 from subject import check, fact, main, same

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generation with a cache of keys and values: greedy and sampled, a growing and a fixed cache, Llama and GPT-2."""
+
 import torch
 from language_models import PROMPT, VOCABULARY, generated, gpt2, llama, prompt
 from subject import EXECUTES, check, close, equal, fact, main, marked

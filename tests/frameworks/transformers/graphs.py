@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A decoding step captured into a CUDA graph over a fixed cache, and replayed."""
+
 import torch
 import transformers
 from language_models import llama, prompt
@@ -24,7 +25,9 @@ class Decoder:
         self.position.fill_(ids.shape[1])
 
     def step(self):
-        self.logits = self.model(self.token, position_ids=self.position, past_key_values=self.cache, use_cache=True).logits
+        self.logits = self.model(
+            self.token, position_ids=self.position, past_key_values=self.cache, use_cache=True
+        ).logits
         self.token.copy_(self.logits[:, -1:].argmax(-1))
         self.position.add_(1)
 
@@ -47,7 +50,9 @@ def a_step_is_captured_and_replayed():
     model = llama()
     ids = prompt()
     first = model(ids, use_cache=True)
-    want = model(first.logits[:, -1:].argmax(-1), past_key_values=first.past_key_values, use_cache=True).logits
+    want = model(
+        first.logits[:, -1:].argmax(-1), past_key_values=first.past_key_values, use_cache=True
+    ).logits
     decoder = Decoder(model)
     decoder.capture()
     decoder.prefill(ids)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels in Triton, launched on memory that no PyTorch made: what `@triton.jit` compiles, the driver loads and runs."""
+
 import numpy as np
 import triton
 import triton.language as tl
@@ -49,10 +50,22 @@ def product(a, b, out, m, n, k, PRECISION: tl.constexpr, BLOCK: tl.constexpr):
     total = tl.zeros((BLOCK, BLOCK), dtype=tl.float32)
     for start in range(0, k, BLOCK):
         inner = start + tl.arange(0, BLOCK)
-        left = tl.load(a + rows[:, None] * k + inner[None, :], (rows[:, None] < m) & (inner[None, :] < k), other=0.0)
-        right = tl.load(b + inner[:, None] * n + columns[None, :], (inner[:, None] < k) & (columns[None, :] < n), other=0.0)
+        left = tl.load(
+            a + rows[:, None] * k + inner[None, :],
+            (rows[:, None] < m) & (inner[None, :] < k),
+            other=0.0,
+        )
+        right = tl.load(
+            b + inner[:, None] * n + columns[None, :],
+            (inner[:, None] < k) & (columns[None, :] < n),
+            other=0.0,
+        )
         total = tl.dot(left, right, total, input_precision=PRECISION)
-    tl.store(out + rows[:, None] * n + columns[None, :], total, (rows[:, None] < m) & (columns[None, :] < n))
+    tl.store(
+        out + rows[:, None] * n + columns[None, :],
+        total,
+        (rows[:, None] < m) & (columns[None, :] < n),
+    )
 
 
 @check
@@ -74,10 +87,19 @@ def rows_of_softmax():
 
 @check
 def layers_are_normalised():
-    x, w, b = RNG.standard_normal((20, 200)).astype(np.float32), RNG.random(200, np.float32), RNG.random(200, np.float32)
+    x, w, b = (
+        RNG.standard_normal((20, 200)).astype(np.float32),
+        RNG.random(200, np.float32),
+        RNG.random(200, np.float32),
+    )
     a, weight, bias, out = device(x), device(w), device(b), Array(x.shape, x.dtype)
     layer_norm[(20,)](a, weight, bias, out, 200, 1e-5, BLOCK=256)
-    near(out, (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5) * w + b, rtol=1e-3, atol=1e-4)
+    near(
+        out,
+        (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5) * w + b,
+        rtol=1e-3,
+        atol=1e-4,
+    )
 
 
 @check
@@ -91,7 +113,9 @@ def atomics_count():
 def multiplies(dtype, precision, rtol, atol):
     a, b = (RNG.random(shape, np.float32).astype(dtype) for shape in ((70, 50), (50, 90)))
     left, right, out = device(a), device(b), Array((70, 90), np.float32)
-    product[(triton.cdiv(70, 32), triton.cdiv(90, 32))](left, right, out, 70, 90, 50, PRECISION=precision, BLOCK=32)
+    product[(triton.cdiv(70, 32), triton.cdiv(90, 32))](
+        left, right, out, 70, 90, 50, PRECISION=precision, BLOCK=32
+    )
     near(out, a.astype(np.float32) @ b.astype(np.float32), rtol=rtol, atol=atol)
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """vLLM as it comes: the model compiled by Inductor, pieces of it and decoding steps captured into CUDA graphs."""
+
 from subject import check, main, marked
 from vllm_engine import NEW, PROMPTS, engine, generates
 

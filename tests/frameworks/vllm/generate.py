@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """vLLM without graphs or compilation: greedy and sampled tokens of several prompts at once."""
+
 from subject import check, main, marked
 from vllm_engine import NEW, PROMPTS, engine, generates
 

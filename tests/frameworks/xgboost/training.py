@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """60 rounds of boosting on the device against the same on the host: the metric of each round, and what the model predicts."""
+
 import numpy as np
 import xgboost
 from subject import EXECUTES, Skip, check, fact, main, near, note
@@ -16,20 +17,31 @@ SETTINGS = {"max_depth": 4, "eta": 0.1, "seed": 0, "min_child_weight": 0}
 
 def boosted(device, labels, settings, **groups):
     data, history = xgboost.DMatrix(X, labels, **groups), {}
-    model = xgboost.train({**SETTINGS, **settings, "device": device}, data, ROUNDS, evals=[(data, "train")],
-                          evals_result=history, verbose_eval=False)
+    model = xgboost.train(
+        {**SETTINGS, **settings, "device": device},
+        data,
+        ROUNDS,
+        evals=[(data, "train")],
+        evals_result=history,
+        verbose_eval=False,
+    )
     return np.array(next(iter(history["train"].values()))), model.predict(data)
 
 
 def compare(name, labels, **settings):
     if not EXECUTES:
-        raise Skip("XGBoost asks a kernel whether the labels are valid: a value that no kernel computed")
+        raise Skip(
+            "XGBoost asks a kernel whether the labels are valid: a value that no kernel computed"
+        )
     want, host_predicts = boosted("cpu", labels, settings)
     fact(want[-1] < 0.9 * want[0], f"the host does not learn: {want}")
     got, predicts = boosted("cuda", labels, settings)
     near(got, want, rtol=1e-3, atol=0)
     near(predicts, host_predicts, rtol=1e-2, atol=1e-2)
-    note(name, f"{ROUNDS} rounds, {got[0]:.4f} to {got[-1]:.4f}, at most {np.max(np.abs(got - want) / want):.1e} from the host's")
+    note(
+        name,
+        f"{ROUNDS} rounds, {got[0]:.4f} to {got[-1]:.4f}, at most {np.max(np.abs(got - want) / want):.1e} from the host's",
+    )
 
 
 @check
@@ -44,19 +56,38 @@ def squared_errors_by_approx():
 
 @check
 def two_classes():
-    compare("two classes", (MARGINS > np.median(MARGINS)).astype(np.float32), tree_method="hist", objective="binary:logistic")
+    compare(
+        "two classes",
+        (MARGINS > np.median(MARGINS)).astype(np.float32),
+        tree_method="hist",
+        objective="binary:logistic",
+    )
 
 
 @check
 def three_classes():
     labels = np.digitize(MARGINS, np.quantile(MARGINS, (1 / 3, 2 / 3)))
-    compare("three classes", labels, tree_method="hist", objective="multi:softprob", num_class=3, eval_metric="mlogloss")
+    compare(
+        "three classes",
+        labels,
+        tree_method="hist",
+        objective="multi:softprob",
+        num_class=3,
+        eval_metric="mlogloss",
+    )
 
 
 @check
 def counts_by_leaves():
-    compare("counts", np.floor(np.exp(MARGINS / 2)), tree_method="hist", objective="count:poisson", grow_policy="lossguide",
-            max_leaves=12, max_depth=0)
+    compare(
+        "counts",
+        np.floor(np.exp(MARGINS / 2)),
+        tree_method="hist",
+        objective="count:poisson",
+        grow_policy="lossguide",
+        max_leaves=12,
+        max_depth=0,
+    )
 
 
 main()

@@ -2,6 +2,7 @@
 """Uses OpenSSL of its own (Python's ssl) before, between and after calls of the driver: beside_ssl.py CERTIFICATE KEY CA.
 Prints `ready`, waits for a line, copies in bulk, prints `right`. Each use of ssl is a whole handshake with itself, by the
 settings of the process's own OpenSSL, and the same before and after."""
+
 import ctypes
 import ssl
 import sys
@@ -18,7 +19,10 @@ def must(code):
 
 def handshake():
     """What a client and a server of Python's OpenSSL agree on, over memory."""
-    accepts, connects = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH), ssl.create_default_context(cafile=ca)
+    accepts, connects = (
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH),
+        ssl.create_default_context(cafile=ca),
+    )
     accepts.load_cert_chain(certificate, key)
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     server = accepts.wrap_bio(to_server, to_client, server_side=True)
@@ -33,7 +37,12 @@ def handshake():
                 pass
     client.write(b"through")
     assert server.read() == b"through"
-    return ssl.OPENSSL_VERSION, client.version(), client.cipher(), sorted(each["name"] for each in connects.get_ciphers())
+    return (
+        ssl.OPENSSL_VERSION,
+        client.version(),
+        client.cipher(),
+        sorted(each["name"] for each in connects.get_ciphers()),
+    )
 
 
 def loaded(name):
@@ -55,7 +64,7 @@ must(cuda.cuMemsetD8_v2(address, 1, ctypes.c_size_t(BYTES)))
 must(cuda.cuCtxSynchronize())
 print("ready", flush=True)
 sys.stdin.readline()
-sent = (bytes(range(256)) * (BYTES // 256))
+sent = bytes(range(256)) * (BYTES // 256)
 back = ctypes.create_string_buffer(BYTES)
 must(cuda.cuMemcpyHtoD_v2(address, sent, ctypes.c_size_t(BYTES)))
 assert handshake() == before
@@ -63,5 +72,7 @@ must(cuda.cuMemcpyDtoH_v2(back, address, ctypes.c_size_t(BYTES)))
 must(cuda.cuMemFree_v2(address))
 assert back.raw == sent
 assert handshake() == before
-assert loaded("libcrypto") == libraries, loaded("libcrypto")  # no other OpenSSL came into the process's
+assert loaded("libcrypto") == libraries, loaded(
+    "libcrypto"
+)  # no other OpenSSL came into the process's
 print("right", flush=True)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints what cuInit says and which devices there are, as JSON."""
+
 import ctypes
 import json
 import uuid
@@ -7,11 +8,18 @@ import uuid
 cuda = ctypes.CDLL("libcuda.so.1")
 seen = {"init": cuda.cuInit(0)}
 if seen["init"] == 0:
-    count, raw, bus = ctypes.c_int(), ctypes.create_string_buffer(16), ctypes.create_string_buffer(64)
+    count, raw, bus = (
+        ctypes.c_int(),
+        ctypes.create_string_buffer(16),
+        ctypes.create_string_buffer(64),
+    )
     assert cuda.cuDeviceGetCount(ctypes.byref(count)) == 0
     seen.update(uuids=[], buses=[])
     for device in range(count.value):
-        assert cuda.cuDeviceGetUuid_v2(raw, device) == 0 and cuda.cuDeviceGetPCIBusId(bus, 64, device) == 0
+        assert (
+            cuda.cuDeviceGetUuid_v2(raw, device) == 0
+            and cuda.cuDeviceGetPCIBusId(bus, 64, device) == 0
+        )
         seen["uuids"].append(str(uuid.UUID(bytes=raw.raw)))
         seen["buses"].append(bus.value.decode())
     handle = ctypes.c_int()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loads a library of two kernels before there is a context, finds one of them before (`early`) or
 after, and launches it."""
+
 import ctypes
 import sys
 
@@ -44,7 +45,9 @@ if sys.argv[1] != "early":
 must(cuda.cuKernelGetFunction(ctypes.byref(function), kernel))
 must(cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(4)))
 to, what = ctypes.c_uint64(address.value), ctypes.c_uint32(42)
-values = (ctypes.c_void_p * 2)(*(ctypes.cast(ctypes.pointer(value), ctypes.c_void_p) for value in (to, what)))
+values = (ctypes.c_void_p * 2)(
+    *(ctypes.cast(ctypes.pointer(value), ctypes.c_void_p) for value in (to, what))
+)
 must(cuda.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, values, None))
 must(cuda.cuMemcpyDtoH_v2(ctypes.byref(word), address, ctypes.c_size_t(4)))
 print(word.value)

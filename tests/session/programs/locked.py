@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Maps 8 MiB of host memory after 8 MiB for the device until that fails; then gives one back and tries again. Prints codes."""
+
 import ctypes
 
 cuda = ctypes.CDLL("libcuda.so.1")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Device memory by order: a line on stdin is `take BYTES`, `fill` or `drop` (the last taken; `drop N`: the Nth), `heap BYTES` or
 `printf BYTES` (limits), `spin MILLISECONDS` (posts a kernel that takes so long), or `free`; a line on stdout answers."""
+
 import ctypes
 import sys
 
@@ -66,7 +67,11 @@ for line in sys.stdin:
         spin(int(rest[0]))
         print("spins", flush=True)
     elif word in ("heap", "printf"):
-        print("code", cuda.cuCtxSetLimit({"printf": 1, "heap": 2}[word], ctypes.c_size_t(int(rest[0]))), flush=True)
+        print(
+            "code",
+            cuda.cuCtxSetLimit({"printf": 1, "heap": 2}[word], ctypes.c_size_t(int(rest[0]))),
+            flush=True,
+        )
     elif word == "free":
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
         must(cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loads byte code of CUDA Tile, as a module and as a library; prints the codes."""
+
 import ctypes
 
 # A section of two bytes, and the end.
@@ -10,5 +11,7 @@ context, handle = ctypes.c_void_p(), ctypes.c_void_p()
 assert cuda.cuInit(0) == 0
 assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
 assert cuda.cuCtxSetCurrent(context) == 0
-print(cuda.cuModuleLoadData(ctypes.byref(handle), CODE),
-      cuda.cuLibraryLoadData(ctypes.byref(handle), CODE, None, None, 0, None, None, 0))
+print(
+    cuda.cuModuleLoadData(ctypes.byref(handle), CODE),
+    cuda.cuLibraryLoadData(ctypes.byref(handle), CODE, None, None, 0, None, None, 0),
+)

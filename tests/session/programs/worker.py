@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """worker.py MEBIBYTES: takes that much device memory, prints `works`, and writes to it until it is ended."""
+
 import ctypes
 import sys
 

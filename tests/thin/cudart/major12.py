@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """libcudart.so.12's own meanings, called as a program built with CUDA 12 would. Expects a device."""
+
 import ctypes
 from ctypes import byref, c_int, c_size_t, c_void_p
 
@@ -22,12 +23,18 @@ def number(buffer, offset):
 
 
 def properties():
-    for name, size in (("cudaGetDeviceProperties_v2", SIZE_NOW), ("cudaGetDeviceProperties", SIZE_BEFORE)):
+    for name, size in (
+        ("cudaGetDeviceProperties_v2", SIZE_NOW),
+        ("cudaGetDeviceProperties", SIZE_BEFORE),
+    ):
         buffer = ctypes.create_string_buffer(b"\xa5" * 1100, 1100)
         assert getattr(cudart, name)(buffer, 0) == SUCCESS, name
         assert buffer.raw[size:] == b"\xa5" * (1100 - size), f"{name} wrote past its end"
         assert number(buffer, CLOCK_KHZ_AT) == attribute(CLOCK_RATE), name
-        assert (number(buffer, MAJOR_AT), number(buffer, MINOR_AT)) == (attribute(75), attribute(76)), name
+        assert (number(buffer, MAJOR_AT), number(buffer, MINOR_AT)) == (
+            attribute(75),
+            attribute(76),
+        ), name
         assert getattr(cudart, name)(None, 0) == INVALID_VALUE
     cudart.cudaGetLastError()
 
@@ -41,9 +48,15 @@ def graphs():
     origin, target, count = (c_void_p * 4)(), (c_void_p * 4)(), c_size_t(4)
     assert cudart.cudaGraphGetEdges(graph, origin, target, byref(count)) == SUCCESS
     assert (count.value, origin[0], target[0]) == (1, a.value, b.value)
-    for name, node, other in (("cudaGraphNodeGetDependencies", b, a), ("cudaGraphNodeGetDependentNodes", a, b)):
+    for name, node, other in (
+        ("cudaGraphNodeGetDependencies", b, a),
+        ("cudaGraphNodeGetDependentNodes", a, b),
+    ):
         found, count = (c_void_p * 4)(), c_size_t(4)
-        assert getattr(cudart, name)(node, found, byref(count)) == SUCCESS and (count.value, found[0]) == (1, other.value), name
+        assert getattr(cudart, name)(node, found, byref(count)) == SUCCESS and (
+            count.value,
+            found[0],
+        ) == (1, other.value), name
     assert cudart.cudaGraphRemoveDependencies(graph, byref(a), byref(b), c_size_t(1)) == SUCCESS
     assert cudart.cudaGraphDestroy(graph) == SUCCESS
 
@@ -54,8 +67,13 @@ def memory_and_streams():
     assert cudart.cudaMemAdvise(managed, c_size_t(4096), READ_MOSTLY, 0) == SUCCESS
     for device in (0, -1):
         assert cudart.cudaMemPrefetchAsync(managed, c_size_t(4096), device, None) == SUCCESS, device
-    assert cudart.cudaStreamGetCaptureInfo(None, byref(status), None) == SUCCESS and status.value == 0
-    assert cudart.cudaStreamGetCaptureInfo_v2(None, byref(status), None, None, None, byref(count)) == SUCCESS
+    assert (
+        cudart.cudaStreamGetCaptureInfo(None, byref(status), None) == SUCCESS and status.value == 0
+    )
+    assert (
+        cudart.cudaStreamGetCaptureInfo_v2(None, byref(status), None, None, None, byref(count))
+        == SUCCESS
+    )
     assert cudart.cudaThreadSynchronize() == SUCCESS
     assert cudart.cudaFree(managed) == SUCCESS
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The first cuBLAS API: memory, vectors and matrices of each type, results by return, errors by cublasGetError. Values are small
 integers, so that no order of sums shows."""
+
 import ctypes
 from ctypes import byref, c_char, c_double, c_float, c_int, c_void_p
 
@@ -58,7 +59,12 @@ memory = c_void_p()
 show("alloc", blas.cublasAlloc(12, 4, byref(memory)), bool(memory.value))
 numbers = (c_float * 12)(*range(12))
 back = (c_float * 12)()
-show("matrix", blas.cublasSetMatrix(3, 4, 4, numbers, 3, memory, 3), blas.cublasGetMatrix(3, 4, 4, memory, 3, back, 3), list(back))
+show(
+    "matrix",
+    blas.cublasSetMatrix(3, 4, 4, numbers, 3, memory, 3),
+    blas.cublasGetMatrix(3, 4, 4, memory, 3, back, 3),
+    list(back),
+)
 show("free", blas.cublasFree(memory), blas.cublasFree(None))
 show("alloc nothing", blas.cublasAlloc(0, 4, byref(memory)), blas.cublasAlloc(4, -1, byref(memory)))
 show("stream", blas.cublasSetKernelStream(new_stream()), blas.cublasSetKernelStream(None))
@@ -74,35 +80,185 @@ for letter, kind in TYPES.items():
     call(f"cublas{letter}scal", [I, kind, P, I], 4, number(2), x.at, 1)
     show(letter, "swap, copy, scal", x.text(), y.text())
     for dot in ("dot",) if letter in "SD" else ("dotu", "dotc"):
-        show(letter, dot, call(f"cublas{letter}{dot}", [I, P, I, P, I], 4, x.at, 1, y.at, 1, result=kind))
+        show(
+            letter,
+            dot,
+            call(f"cublas{letter}{dot}", [I, P, I, P, I], 4, x.at, 1, y.at, 1, result=kind),
+        )
     long = {"S": "S", "D": "D", "C": "Sc", "Z": "Dz"}[letter]
     show(letter, "asum", call(f"cublas{long}asum", [I, P, I], 4, x.at, 1, result=real))
     line = Vector(kind, [3, 0, 0, 0]) if letter in "CZ" else Vector(kind, [3, 4, 0, 0])
     show(letter, "nrm2", round(call(f"cublas{long}nrm2", [I, P, I], 4, line.at, 1, result=real), 4))
-    show(letter, "amax", call(f"cublasI{letter.lower()}amax", [I, P, I], 4, x.at, 1, result=I), call(f"cublasI{letter.lower()}amin", [I, P, I], 4, x.at, 1, result=I))
+    show(
+        letter,
+        "amax",
+        call(f"cublasI{letter.lower()}amax", [I, P, I], 4, x.at, 1, result=I),
+        call(f"cublasI{letter.lower()}amin", [I, P, I], 4, x.at, 1, result=I),
+    )
     A, B, C = Vector(kind, [1, 2, 3, 4]), Vector(kind, [0, 1, -1, 2]), Vector(kind, [1, 1, 1, 1])
-    call(f"cublas{letter}gemv", [L, I, I, kind, P, I, P, I, kind, P, I], b"n", 2, 2, number(1), A.at, 2, x.at, 1, number(2), y.at, 1)
+    call(
+        f"cublas{letter}gemv",
+        [L, I, I, kind, P, I, P, I, kind, P, I],
+        b"n",
+        2,
+        2,
+        number(1),
+        A.at,
+        2,
+        x.at,
+        1,
+        number(2),
+        y.at,
+        1,
+    )
     show(letter, "gemv", y.text())
     for a, b in ((b"n", b"T"), (b"c", b"N")):
-        call(f"cublas{letter}gemm", [L, L, I, I, I, kind, P, I, P, I, kind, P, I], a, b, 2, 2, 2, number(1), A.at, 2, B.at, 2, number(1), C.at, 2)
+        call(
+            f"cublas{letter}gemm",
+            [L, L, I, I, I, kind, P, I, P, I, kind, P, I],
+            a,
+            b,
+            2,
+            2,
+            2,
+            number(1),
+            A.at,
+            2,
+            B.at,
+            2,
+            number(1),
+            C.at,
+            2,
+        )
         show(letter, "gemm", C.text())
-    call(f"cublas{letter}symm", [L, L, I, I, kind, P, I, P, I, kind, P, I], b"l", b"U", 2, 2, number(1), A.at, 2, B.at, 2, number(0), C.at, 2)
+    call(
+        f"cublas{letter}symm",
+        [L, L, I, I, kind, P, I, P, I, kind, P, I],
+        b"l",
+        b"U",
+        2,
+        2,
+        number(1),
+        A.at,
+        2,
+        B.at,
+        2,
+        number(0),
+        C.at,
+        2,
+    )
     show(letter, "symm", C.text())
-    call(f"cublas{letter}syrk", [L, L, I, I, kind, P, I, kind, P, I], b"u", b"n", 2, 2, number(1), A.at, 2, number(1), C.at, 2)
-    call(f"cublas{letter}syr2k", [L, L, I, I, kind, P, I, P, I, kind, P, I], b"l", b"t", 2, 2, number(1), A.at, 2, B.at, 2, number(1), C.at, 2)
+    call(
+        f"cublas{letter}syrk",
+        [L, L, I, I, kind, P, I, kind, P, I],
+        b"u",
+        b"n",
+        2,
+        2,
+        number(1),
+        A.at,
+        2,
+        number(1),
+        C.at,
+        2,
+    )
+    call(
+        f"cublas{letter}syr2k",
+        [L, L, I, I, kind, P, I, P, I, kind, P, I],
+        b"l",
+        b"t",
+        2,
+        2,
+        number(1),
+        A.at,
+        2,
+        B.at,
+        2,
+        number(1),
+        C.at,
+        2,
+    )
     show(letter, "syrk, syr2k", C.text())
-    call(f"cublas{letter}trmm", [L, L, L, L, I, I, kind, P, I, P, I], b"l", b"u", b"n", b"n", 2, 2, number(1), A.at, 2, B.at, 2)
+    call(
+        f"cublas{letter}trmm",
+        [L, L, L, L, I, I, kind, P, I, P, I],
+        b"l",
+        b"u",
+        b"n",
+        b"n",
+        2,
+        2,
+        number(1),
+        A.at,
+        2,
+        B.at,
+        2,
+    )
     show(letter, "trmm", B.text())
-    call(f"cublas{letter}trsm", [L, L, L, L, I, I, kind, P, I, P, I], b"r", b"l", b"t", b"u", 2, 2, number(1), A.at, 2, B.at, 2)
+    call(
+        f"cublas{letter}trsm",
+        [L, L, L, L, I, I, kind, P, I, P, I],
+        b"r",
+        b"l",
+        b"t",
+        b"u",
+        2,
+        2,
+        number(1),
+        A.at,
+        2,
+        B.at,
+        2,
+    )
     show(letter, "trsm", B.text())
     z = Vector(kind, [1, 2])
     call(f"cublas{letter}trmv", [L, L, L, I, P, I, P, I], b"u", b"t", b"n", 2, A.at, 2, z.at, 1)
     show(letter, "trmv", z.text())
-    call(f"cublas{letter}{'ger' if letter in 'SD' else 'geru'}", [I, I, kind, P, I, P, I, P, I], 2, 2, number(1), x.at, 1, y.at, 1, A.at, 2)
+    call(
+        f"cublas{letter}{'ger' if letter in 'SD' else 'geru'}",
+        [I, I, kind, P, I, P, I, P, I],
+        2,
+        2,
+        number(1),
+        x.at,
+        1,
+        y.at,
+        1,
+        A.at,
+        2,
+    )
     show(letter, "ger", A.text())
     if letter in "CZ":
-        call(f"cublas{letter}hemm", [L, L, I, I, kind, P, I, P, I, kind, P, I], b"r", b"l", 2, 2, number(1), A.at, 2, B.at, 2, number(0), C.at, 2)
-        call(f"cublas{letter}herk", [L, L, I, I, real, P, I, real, P, I], b"l", b"c", 2, 2, real(1), A.at, 2, real(1), C.at, 2)
+        call(
+            f"cublas{letter}hemm",
+            [L, L, I, I, kind, P, I, P, I, kind, P, I],
+            b"r",
+            b"l",
+            2,
+            2,
+            number(1),
+            A.at,
+            2,
+            B.at,
+            2,
+            number(0),
+            C.at,
+            2,
+        )
+        call(
+            f"cublas{letter}herk",
+            [L, L, I, I, real, P, I, real, P, I],
+            b"l",
+            b"c",
+            2,
+            2,
+            real(1),
+            A.at,
+            2,
+            real(1),
+            C.at,
+            2,
+        )
         show(letter, "hemm, herk", C.text())
 
 # Rotations, whose numbers are the host's.

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """cuSOLVER Rf: a factorisation made here is taken over, done again for other values and solved with; one matrix, and several set up; factors
 taken back; settings; calls that are wrong."""
+
 import ctypes
 from ctypes import POINTER, byref, c_double, c_int, c_void_p
 
@@ -42,22 +43,59 @@ def made():
 rows, columns, values = grid(4)
 n, nnz = len(rows) - 1, len(columns)
 lower, upper = factors(rows, columns, values)
-host = [part for arrays in ((rows, columns, values), lower, upper) for part in (len(arrays[1]), ints(arrays[0]), ints(arrays[1]), doubles(arrays[2]))]
+host = [
+    part
+    for arrays in ((rows, columns, values), lower, upper)
+    for part in (len(arrays[1]), ints(arrays[0]), ints(arrays[1]), doubles(arrays[2]))
+]
 order = list(range(n))
 P, Q = ints(order), ints(order)
-keep = [device(c_int, rows), device(c_int, columns), device(c_double, values), device(c_int, order), device(c_int, order)]
+keep = [
+    device(c_int, rows),
+    device(c_int, columns),
+    device(c_double, values),
+    device(c_int, order),
+    device(c_int, order),
+]
 dR, dC, dV, dP, dQ = [at for _, at in keep]
 wanted = [float(i % 5 - 2) for i in range(n)]
 
 handle = made()
 first, second = c_int(-1), c_int(-1)
 zero, boost = c_double(-1), c_double(-1)
-show("format", solver.cusolverRfGetMatrixFormat(handle, byref(first), byref(second)), first.value, second.value)
-show("set format", solver.cusolverRfSetMatrixFormat(handle, 0, 2), solver.cusolverRfGetMatrixFormat(handle, byref(first), byref(second)), first.value, second.value)
-show("numeric", solver.cusolverRfSetNumericProperties(handle, c_double(1e-10), c_double(2.0)),
-     solver.cusolverRfGetNumericProperties(handle, byref(zero), byref(boost)), zero.value, boost.value)
-show("algorithms", solver.cusolverRfSetAlgs(handle, 0, 1), solver.cusolverRfGetAlgs(handle, byref(first), byref(second)), first.value, second.value)
-show("fast mode", solver.cusolverRfSetResetValuesFastMode(handle, 1), solver.cusolverRfGetResetValuesFastMode(handle, byref(first)), first.value)
+show(
+    "format",
+    solver.cusolverRfGetMatrixFormat(handle, byref(first), byref(second)),
+    first.value,
+    second.value,
+)
+show(
+    "set format",
+    solver.cusolverRfSetMatrixFormat(handle, 0, 2),
+    solver.cusolverRfGetMatrixFormat(handle, byref(first), byref(second)),
+    first.value,
+    second.value,
+)
+show(
+    "numeric",
+    solver.cusolverRfSetNumericProperties(handle, c_double(1e-10), c_double(2.0)),
+    solver.cusolverRfGetNumericProperties(handle, byref(zero), byref(boost)),
+    zero.value,
+    boost.value,
+)
+show(
+    "algorithms",
+    solver.cusolverRfSetAlgs(handle, 0, 1),
+    solver.cusolverRfGetAlgs(handle, byref(first), byref(second)),
+    first.value,
+    second.value,
+)
+show(
+    "fast mode",
+    solver.cusolverRfSetResetValuesFastMode(handle, 1),
+    solver.cusolverRfGetResetValuesFastMode(handle, byref(first)),
+    first.value,
+)
 
 show("setup", solver.cusolverRfSetupHost(n, *host, P, Q, handle))
 show("analyze", solver.cusolverRfAnalyze(handle))
@@ -77,7 +115,13 @@ def taken(name, parts):
     status = getattr(solver, name)(handle, *[byref(field) for part in out for field in part])
     show(name, status)
     for count, starts, ids, numbers in out:
-        show("factor", count.value, starts[:n + 1], ids[:count.value], digits(numbers[:count.value]))
+        show(
+            "factor",
+            count.value,
+            starts[: n + 1],
+            ids[: count.value],
+            digits(numbers[: count.value]),
+        )
         for array in (starts, ids, numbers):
             libc.free(array)
 
@@ -85,16 +129,35 @@ def taken(name, parts):
 taken("cusolverRfExtractBundledFactorsHost", 1)
 taken("cusolverRfExtractSplitFactorsHost", 2)
 count, at = c_int(-1), [c_void_p() for _ in range(3)]
-show("on the device", solver.cusolverRfAccessBundledFactorsDevice(handle, byref(count), *[byref(a) for a in at]), count.value, all(a.value for a in at))
+show(
+    "on the device",
+    solver.cusolverRfAccessBundledFactorsDevice(handle, byref(count), *[byref(a) for a in at]),
+    count.value,
+    all(a.value for a in at),
+)
 show("end", solver.cusolverRfDestroy(handle))
 
 # From the device's arrays.
 handle = made()
 solver.cusolverRfSetMatrixFormat(handle, 0, 2)
-more = [device(kind, part) for arrays in (lower, upper) for kind, part in zip((c_int, c_int, c_double), arrays)]
+more = [
+    device(kind, part)
+    for arrays in (lower, upper)
+    for kind, part in zip((c_int, c_int, c_double), arrays)
+]
 L, U = [at for _, at in more[:3]], [at for _, at in more[3:]]
-show("setup device", solver.cusolverRfSetupDevice(n, nnz, dR, dC, dV, len(lower[1]), *L, len(upper[1]), *U, dP, dQ, handle))
-show("analyze", solver.cusolverRfAnalyze(handle), solver.cusolverRfResetValues(n, nnz, dR, dC, dV, dP, dQ, handle), solver.cusolverRfRefactor(handle))
+show(
+    "setup device",
+    solver.cusolverRfSetupDevice(
+        n, nnz, dR, dC, dV, len(lower[1]), *L, len(upper[1]), *U, dP, dQ, handle
+    ),
+)
+show(
+    "analyze",
+    solver.cusolverRfAnalyze(handle),
+    solver.cusolverRfResetValues(n, nnz, dR, dC, dV, dP, dQ, handle),
+    solver.cusolverRfRefactor(handle),
+)
 right, dx = device(c_double, times(rows, columns, values, wanted))
 room, dT = device(c_double, [0.0] * n)
 show("solve", solver.cusolverRfSolve(handle, dP, dQ, 1, dT, n, dx, n), digits(right.read()))
@@ -103,9 +166,18 @@ show("end", solver.cusolverRfDestroy(handle))
 # Three matrices of one pattern. NVIDIA's analysis of them (CUDA 13.0) faults or fails on the CPU device, so this ends before it.
 handle = made()
 batch = 3
-all_values = [values, [3 * value for value in values], [0.0 if rows[2] <= k < rows[3] else value for k, value in enumerate(values)]]
+all_values = [
+    values,
+    [3 * value for value in values],
+    [0.0 if rows[2] <= k < rows[3] else value for k, value in enumerate(values)],
+]
 arrays = [doubles(each) for each in all_values]
 pointers = (POINTER(c_double) * batch)(*[ctypes.cast(array, POINTER(c_double)) for array in arrays])
 solver.cusolverRfSetMatrixFormat(handle, 0, 2)
-show("batch setup", solver.cusolverRfBatchSetupHost(batch, n, nnz, host[1], host[2], pointers, *host[4:], P, Q, handle))
+show(
+    "batch setup",
+    solver.cusolverRfBatchSetupHost(
+        batch, n, nnz, host[1], host[2], pointers, *host[4:], P, Q, handle
+    ),
+)
 show("end", solver.cusolverRfDestroy(handle))

@@ -17,7 +17,10 @@ def grid(width):
 
 
 def times(rows, columns, values, x):
-    return [sum(values[k] * x[columns[k]] for k in range(rows[i], rows[i + 1])) for i in range(len(rows) - 1)]
+    return [
+        sum(values[k] * x[columns[k]] for k in range(rows[i], rows[i + 1]))
+        for i in range(len(rows) - 1)
+    ]
 
 
 def factors(rows, columns, values):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The driver API as far as these programs need it, by ctypes: a context, device memory, a stream."""
+
 import ctypes
 
 cuda = ctypes.CDLL("libcuda.so.1")
@@ -29,13 +30,21 @@ class Memory:
     def __init__(self, element, count, values=None):
         self.type = element * count
         self.address = ctypes.c_uint64()
-        check(cuda.cuMemAlloc_v2(ctypes.byref(self.address), ctypes.c_size_t(ctypes.sizeof(self.type))))
+        check(
+            cuda.cuMemAlloc_v2(
+                ctypes.byref(self.address), ctypes.c_size_t(ctypes.sizeof(self.type))
+            )
+        )
         check(cuda.cuMemsetD8_v2(self.address, 0, ctypes.c_size_t(ctypes.sizeof(self.type))))
         if values is not None:
             self.write(values)
 
     def write(self, values):
-        check(cuda.cuMemcpyHtoD_v2(self.address, self.type(*values), ctypes.c_size_t(ctypes.sizeof(self.type))))
+        check(
+            cuda.cuMemcpyHtoD_v2(
+                self.address, self.type(*values), ctypes.c_size_t(ctypes.sizeof(self.type))
+            )
+        )
 
     def read(self, stream=None):
         check(cuda.cuStreamSynchronize(stream))

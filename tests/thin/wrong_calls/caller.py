@@ -3,6 +3,7 @@
 
 A process of its own makes them until one crashes, hangs, or leaves the context broken; another goes on after that one. `crash`
 and `hang` stand for a code. `late` is what the next right call and a synchronisation said."""
+
 import ctypes
 import json
 import os
@@ -45,11 +46,19 @@ class Caller:
             room = (ctypes.c_int * len(value))(*value)
             self.kept.append(room)
             return ctypes.c_void_p(ctypes.addressof(room))
-        return {"float": ctypes.c_float, "double": ctypes.c_double, "wide": ctypes.c_int64, "int": ctypes.c_int}[kind](value)
+        return {
+            "float": ctypes.c_float,
+            "double": ctypes.c_double,
+            "wide": ctypes.c_int64,
+            "int": ctypes.c_int,
+        }[kind](value)
 
     def call(self, name, base, changed):
         self.kept.clear()
-        passed = [self.argument(name, i, changed.get(str(i), changed.get(i, a)), a) for i, a in enumerate(base)]
+        passed = [
+            self.argument(name, i, changed.get(str(i), changed.get(i, a)), a)
+            for i, a in enumerate(base)
+        ]
         return getattr(self.objects.library, name)(*passed)
 
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """compare.py LIBRARY [FUNCTIONS]: the codes of generated wrong calls, of NVIDIA's library on the CPU device and of ours in thin mode."""
+
 import collections
 import hashlib
 import json
@@ -29,9 +30,18 @@ INCLUDE = os.environ.get("FARCALL_CUDA_INCLUDE", f"{HOME}/include")
 
 
 def run(plan_file, soname, path, **environment):
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("FARCALL_") or k.startswith("FARCALL_WRONG")}
+    kept = {
+        k: v
+        for k, v in os.environ.items()
+        if not k.startswith("FARCALL_") or k.startswith("FARCALL_WRONG")
+    }
     environment = {**kept, "LD_LIBRARY_PATH": path, "FARCALL_LIBRARY_CACHE": "0", **environment}
-    done = subprocess.run([sys.executable, str(HERE / "caller.py"), str(plan_file), soname], capture_output=True, text=True, env=environment)
+    done = subprocess.run(
+        [sys.executable, str(HERE / "caller.py"), str(plan_file), soname],
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
     if done.returncode != 0:
         raise RuntimeError(done.stderr[-2000:] + done.stdout[-500:])
     rows = {}
@@ -62,14 +72,24 @@ def compare(name, only=".*"):
     """Rows (function, what is wrong, NVIDIA's, ours), each a (code, late)."""
     spec = plans.spec_of(name, INCLUDE, BUILD)
     maker = plans.Plan(name, spec)
-    plan = {"name": name, "apart": maker.bases.get("apart", ""), "objects": maker.bases["objects"], "calls": maker.calls(only)}
+    plan = {
+        "name": name,
+        "apart": maker.bases.get("apart", ""),
+        "objects": maker.bases["objects"],
+        "calls": maker.calls(only),
+    }
     soname = spec.sonames[plans.MAJORS[name]]
     with tempfile.TemporaryDirectory() as scratch:
         file = pathlib.Path(scratch) / "plan.json"
         file.write_text(json.dumps(plan))
         theirs = of_theirs(file, soname)
         with Server(environment={"FARCALL_LIBRARIES": TOOLKIT}) as server:
-            ours = run(file, soname, f"{BUILD}/lib/farcall:{BUILD}/lib/farcall/thin", FARCALL_ENDPOINT=server.url)
+            ours = run(
+                file,
+                soname,
+                f"{BUILD}/lib/farcall:{BUILD}/lib/farcall/thin",
+                FARCALL_ENDPOINT=server.url,
+            )
     rows = []
     for number, (function, _, what, _) in enumerate(caller.cases(plan)):
         rows.append((function, what, theirs.get(number), ours.get(number)))
@@ -80,7 +100,14 @@ def known(name, function, what):
     """Why this one differs; empty: nobody says."""
     table = yaml.safe_load((HERE / "known.yaml").read_text())
     rows = table.get(name, []) + table.get("all", [])
-    return next((reason for functions, whats, reason in rows if re.fullmatch(functions, function) and re.fullmatch(whats, what)), "")
+    return next(
+        (
+            reason
+            for functions, whats, reason in rows
+            if re.fullmatch(functions, function) and re.fullmatch(whats, what)
+        ),
+        "",
+    )
 
 
 def classify(theirs, ours):

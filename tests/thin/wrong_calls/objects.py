@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What right calls are made with: a context, device memory, and the objects of each library."""
+
 import ctypes
 import struct
 from ctypes import byref, c_int, c_int64, c_size_t, c_uint64, c_void_p
@@ -51,7 +52,11 @@ class Objects:
         if index not in self.arrays:
             # Room for the 8 matrices of index, all the same memory.
             addresses = struct.pack("Q", self.device(index) + 4096) * 64
-            self.check(self.cuda.cuMemcpyHtoD_v2(c_uint64(self.device(index)), addresses, c_size_t(len(addresses))))
+            self.check(
+                self.cuda.cuMemcpyHtoD_v2(
+                    c_uint64(self.device(index)), addresses, c_size_t(len(addresses))
+                )
+            )
             self.arrays[index] = self.device(index)
         return self.arrays[index]
 
@@ -76,7 +81,10 @@ class Objects:
         is_number = kind == "cufftHandle"
         object_ = c_int() if is_number else c_void_p()
         for function, *arguments in recipe:
-            passed = [byref(object_) if a == "&" else object_ if a == "=" else self.word(a) for a in arguments]
+            passed = [
+                byref(object_) if a == "&" else object_ if a == "=" else self.word(a)
+                for a in arguments
+            ]
             status = getattr(self.library, function)(*passed)
             assert status == 0, f"{function}: {status}"
         self.made[kind] = object_
@@ -94,5 +102,9 @@ class Objects:
             return CUDA_ERROR + status
         handle = next(iter(self.made), None)
         one = byref(ctypes.c_float(1))
-        after = {"cublasHandle_t": lambda: self.library.cublasSscal_v2(self.get(handle), 1, one, c_void_p(self.device(MOST)), 1)}
+        after = {
+            "cublasHandle_t": lambda: self.library.cublasSscal_v2(
+                self.get(handle), 1, one, c_void_p(self.device(MOST)), 1
+            )
+        }
         return after[handle]() if code == 0 and handle in after else 0

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Wrong calls of a mathematics library, from its headers' model and bases.yaml: for each function one right call, and for each
 of its parameters values that are wrong by its role (null, negative, zero, one too small, an enumerator that is none)."""
+
 from __future__ import annotations
 
 import pathlib
@@ -13,10 +14,26 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent.parent / "codegen"))
 from library_spec import CODEGEN, LibrarySpec  # noqa: E402
 
-MAJORS = {"cublas": 13, "cublaslt": 13, "cusolver": 12, "cusparse": 12, "cufft": 12, "curand": 10, "cudnn": 9}
-STRUCTS = ("cuComplex", "cuDoubleComplex", "float2", "double2", "__half")  # by value: ctypes has no such registers here
+MAJORS = {
+    "cublas": 13,
+    "cublaslt": 13,
+    "cusolver": 12,
+    "cusparse": 12,
+    "cufft": 12,
+    "curand": 10,
+    "cudnn": 9,
+}
+STRUCTS = (
+    "cuComplex",
+    "cuDoubleComplex",
+    "float2",
+    "double2",
+    "__half",
+)  # by value: ctypes has no such registers here
 WIDE = ("int64_t", "size_t", "uint64_t", "long long", "unsigned long long", "long")
-SIZE = re.compile(r"m|n|k|kl|ku|rows|cols|nrhs|nnz\w*|mb|nb|num|batch\w*|\w*[cC]ount|size|rank|n[xyz]|cwork|lwork|\w*[sS]izeIn\w*|degree")
+SIZE = re.compile(
+    r"m|n|k|kl|ku|rows|cols|nrhs|nnz\w*|mb|nb|num|batch\w*|\w*[cC]ount|size|rank|n[xyz]|cwork|lwork|\w*[sS]izeIn\w*|degree"
+)
 LEADING = re.compile(r"ld\w*")
 STEP = re.compile(r"inc\w*")
 # Right calls have m = 16, n = 12 and k = 8, so that each of these is one less than what some matrix needs.
@@ -24,14 +41,20 @@ TOO_SMALL = (-1, 0, 7, 11, 15)
 
 
 def spec_of(name: str, include: str, build: pathlib.Path) -> LibrarySpec:
-    return LibrarySpec(CODEGEN / "spec" / "thin" / f"{name}.yaml", pathlib.Path(include), build / f"generated/{name}_model.json")
+    return LibrarySpec(
+        CODEGEN / "spec" / "thin" / f"{name}.yaml",
+        pathlib.Path(include),
+        build / f"generated/{name}_model.json",
+    )
 
 
 class Plan:
     def __init__(self, name: str, spec: LibrarySpec):
         self.name, self.spec, self.model = name, spec, spec.model
         self.bases = yaml.safe_load((HERE / "bases.yaml").read_text())[name]
-        self.exported = set((CODEGEN / "exports" / f"{name}.{MAJORS[name]}.txt").read_text().split())
+        self.exported = set(
+            (CODEGEN / "exports" / f"{name}.{MAJORS[name]}.txt").read_text().split()
+        )
 
     def _row(self, function: str, param) -> object:
         for functions, params, value, *types in self.bases["values"]:
@@ -42,7 +65,11 @@ class Plan:
 
     def enumerators(self, param) -> set:
         kind = param.type.replace("const ", "")
-        return set((self.model.enums.get(kind) or self.model.enums.get(self.model.canonical(kind)) or {}).values())
+        return set(
+            (
+                self.model.enums.get(kind) or self.model.enums.get(self.model.canonical(kind)) or {}
+            ).values()
+        )
 
     def argument(self, function: str, param, plan) -> list | None:
         """[kind, value] for caller.py; None: a type that this cannot pass."""
@@ -73,7 +100,11 @@ class Plan:
             return ["host", element]
         if value is None and self.enumerators(param):
             value = min(self.enumerators(param))
-        wide = kind in WIDE or canonical in WIDE or canonical in ("unsigned long", "long", "long long", "unsigned long long")
+        wide = (
+            kind in WIDE
+            or canonical in WIDE
+            or canonical in ("unsigned long", "long", "long long", "unsigned long long")
+        )
         return ["wide" if wide else "int", 1 if value is None else value]
 
     def wrong(self, param, argument: list) -> list:
@@ -105,7 +136,9 @@ class Plan:
             if any(re.fullmatch(pattern, name) for pattern in self.bases["skip"]):
                 continue
             plans = call.plans or [None] * len(call.function.params)
-            arguments = [self.argument(name, p, plan) for p, plan in zip(call.function.params, plans)]
+            arguments = [
+                self.argument(name, p, plan) for p, plan in zip(call.function.params, plans)
+            ]
             if None not in arguments:
                 out.append([name, arguments, self.cases(call.function.params, arguments)])
         return out
@@ -113,23 +146,38 @@ class Plan:
     def cases(self, params, arguments) -> list:
         singles, settings = [], []
         for index, (param, argument) in enumerate(zip(params, arguments)):
-            singles += [(f"{param.name}={what}", index, bad) for what, bad in self.wrong(param, argument)]
+            singles += [
+                (f"{param.name}={what}", index, bad) for what, bad in self.wrong(param, argument)
+            ]
             for other in self.bases["settings"].get(param.type, ()):
                 settings.append((f"{param.name}={other}, ", {index: ["int", other]}))
         cases = [[what, {index: bad}] for what, index, bad in singles]
         # Another side or operation: each leading dimension again.
         for prefix, setting in settings:
-            cases += [[prefix + what, {**setting, index: bad}] for what, index, bad in singles
-                      if LEADING.fullmatch(params[index].name) and bad[1] > 0]
+            cases += [
+                [prefix + what, {**setting, index: bad}]
+                for what, index, bad in singles
+                if LEADING.fullmatch(params[index].name) and bad[1] > 0
+            ]
         # Nothing to do: what is wrong still, or no longer. One of each kind.
         kinds: dict = {}
         for what, index, bad in singles:
             kinds.setdefault((arguments[index][0], what.split("=")[1]), (what, index, bad))
-        for empty in (i for i, p in enumerate(params) if re.fullmatch("m|n|k|batchCount|batchSize", p.name)):
+        for empty in (
+            i for i, p in enumerate(params) if re.fullmatch("m|n|k|batchCount|batchSize", p.name)
+        ):
             nothing = {empty: [arguments[empty][0], 0]}
             cases.append([f"{params[empty].name}=0", nothing])
-            cases += [[f"{params[empty].name}=0, {what}", {**nothing, index: bad}] for what, index, bad in kinds.values() if index != empty]
+            cases += [
+                [f"{params[empty].name}=0, {what}", {**nothing, index: bad}]
+                for what, index, bad in kinds.values()
+                if index != empty
+            ]
         # Two that are wrong: which of them the code tells of.
         if arguments and arguments[0][0] == "object":
-            cases += [[f"{params[0].name}=null, {what}", {0: "null", index: bad}] for what, index, bad in singles if index][:2]
+            cases += [
+                [f"{params[0].name}=null, {what}", {0: "null", index: bad}]
+                for what, index, bad in singles
+                if index
+            ][:2]
         return cases

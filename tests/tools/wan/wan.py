@@ -9,6 +9,7 @@
 
 Needs root and /dev/net/tun; Unavailable says what is missing.
 """
+
 import json
 import os
 import pathlib
@@ -28,8 +29,14 @@ class Wan:
     def __init__(self, box, *, rtt_ms, rate_mbit, loss=0.0, reorder=0.0, queue_ms=20.0, seed=1):
         Wan._number += 1
         self._name = f"fcw{os.getpid() % 100000}-{Wan._number}"
-        self._flags = {"--rtt-ms": rtt_ms, "--rate-mbit": rate_mbit, "--loss": loss, "--reorder": reorder, "--queue-ms": queue_ms,
-                       "--seed": seed}
+        self._flags = {
+            "--rtt-ms": rtt_ms,
+            "--rate-mbit": rate_mbit,
+            "--loss": loss,
+            "--reorder": reorder,
+            "--queue-ms": queue_ms,
+            "--seed": seed,
+        }
         self._box_path, self._box, self.counts = box, None, None
 
     @staticmethod
@@ -59,23 +66,44 @@ class Wan:
         return self
 
     def _open(self):
-        ends = {side: self._name + side for side in "cs"}  # a device and its namespace have one name
+        ends = {
+            side: self._name + side for side in "cs"
+        }  # a device and its namespace have one name
         for space in ends.values():
             self._ip("netns", "add", space)
         command = [str(self._box_path), "--left", ends["c"], "--right", ends["s"]]
         for flag, value in self._flags.items():
             command += [flag, str(value)]
-        self._box = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self._box = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         if self._box.stdout.readline() != "ready\n":
             raise Unavailable(self._box.stderr.read().strip())
         for side, address in (("c", self.CLIENT), ("s", self.SERVER)):
             space = ends[side]
             self._ip("link", "set", space, "netns", space)
             # Only what is sent on purpose passes the line.
-            subprocess.run(["ip", "netns", "exec", space, "sh", "-c", "echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6"],
-                           capture_output=True)
-            for words in (("link", "set", "lo", "up"), ("addr", "add", address + "/24", "dev", space),
-                          ("link", "set", space, "mtu", str(self.MTU), "up")):
+            subprocess.run(
+                [
+                    "ip",
+                    "netns",
+                    "exec",
+                    space,
+                    "sh",
+                    "-c",
+                    "echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6",
+                ],
+                capture_output=True,
+            )
+            for words in (
+                ("link", "set", "lo", "up"),
+                ("addr", "add", address + "/24", "dev", space),
+                ("link", "set", space, "mtu", str(self.MTU), "up"),
+            ):
                 self._ip("-n", space, *words)
 
     def __exit__(self, *_):

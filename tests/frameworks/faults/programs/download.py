@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Copies 100 MiB home, into pageable or page-locked memory, again and again; the bytes must be those that went out.
 
-    download.py pageable|pinned TIMES
+download.py pageable|pinned TIMES
 """
+
 import sys
 
 import torch

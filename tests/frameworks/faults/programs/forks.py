@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forks of a process that has a session: they touch it, leave by every door, are killed; the parent's session goes on."""
+
 import os
 import signal
 import sys
@@ -23,15 +24,24 @@ def collected():
     del kept, pinned  # destructors of PyTorch's that call CUDA in the child
 
 
-DOORS = [lambda: os._exit(0), lambda: sys.exit(0), lambda: os.kill(os.getpid(), signal.SIGKILL), os.abort, use_refused, collected,
-         lambda: os.execv("/bin/true", ["true"])]
+DOORS = [
+    lambda: os._exit(0),
+    lambda: sys.exit(0),
+    lambda: os.kill(os.getpid(), signal.SIGKILL),
+    os.abort,
+    use_refused,
+    collected,
+    lambda: os.execv("/bin/true", ["true"]),
+]
 for number, leave in enumerate(DOORS * 3):
     child = os.fork()
     if child == 0:
         leave()
         os._exit(0)
     _, status = os.waitpid(child, 0)
-    assert not (os.WIFEXITED(status) and os.WEXITSTATUS(status) == 9), "the child used its parent's session"
+    assert not (
+        os.WIFEXITED(status) and os.WEXITSTATUS(status) == 9
+    ), "the child used its parent's session"
     there = pinned.to("cuda", non_blocking=True)
     assert torch.equal(there.cpu(), pinned), f"after child {number}"
 assert torch.equal(kept.cpu(), torch.arange(1 << 20))

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Batches of forked DataLoader workers go up from page-locked memory and come home; pauses in the middle of an epoch.
 
-    loading.py [--persistent] [WORKERS]
+loading.py [--persistent] [WORKERS]
 """
+
 import sys
 
 import torch
@@ -22,11 +23,15 @@ class Numbers(Dataset):
 
 
 torch.zeros(1, device="cuda")  # the workers are forked from a process that has a session
-loader = DataLoader(Numbers(), batch_size=8, num_workers=workers, pin_memory=True, persistent_workers=persistent)
+loader = DataLoader(
+    Numbers(), batch_size=8, num_workers=workers, pin_memory=True, persistent_workers=persistent
+)
 for epoch in range(2):
     for number, batch in enumerate(loader):
         if number == 10:
             pause(f"epoch {epoch}")
         there = batch.to("cuda", non_blocking=True)
-        assert torch.equal(there.cpu(), torch.arange(8 * number, 8 * number + 8.0)[:, None].expand(8, 4096)), number
+        assert torch.equal(
+            there.cpu(), torch.arange(8 * number, 8 * number + 8.0)[:, None].expand(8, 4096)
+        ), number
 print("right")

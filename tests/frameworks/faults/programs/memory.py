@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Out of memory by every way PyTorch takes memory: CUDA's own error, nothing sticks, and the bytes are right after it.
 
-    memory.py       PYTORCH_CUDA_ALLOC_CONF names the allocator; the server gives 1 GiB
+memory.py       PYTORCH_CUDA_ALLOC_CONF names the allocator; the server gives 1 GiB
 """
+
 import torch
 
 MIB = 1 << 20

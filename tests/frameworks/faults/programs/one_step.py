@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One training step, where much of a machine may be missing; what goes up must come home."""
+
 import torch
 
 values = torch.arange(4096.0)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two frameworks in one process, on one device, exchanging tensors by DLPack without a copy.
 
-    together.py cupy|jax SITE_PACKAGES      the other one, and where it is installed
+together.py cupy|jax SITE_PACKAGES      the other one, and where it is installed
 """
+
 import sys
 
 other, folder = sys.argv[1:3]
@@ -16,6 +17,7 @@ values = torch.arange(24, dtype=torch.float32).reshape(4, 6) / 3
 
 def with_cupy():
     import cupy
+
     executes = "dry" not in torch.cuda.get_device_name()
     ours = values.cuda()
     theirs = cupy.from_dlpack(ours)
@@ -29,7 +31,7 @@ def with_cupy():
     if executes:
         assert torch.equal(ours.cpu(), wanted), ours.cpu()
     product = torch.from_dlpack(theirs @ theirs.T)  # cuBLAS as CuPy calls it, read by PyTorch
-    again = ours @ ours.T                           # and as PyTorch does
+    again = ours @ ours.T  # and as PyTorch does
     assert product.shape == again.shape == (4, 4)
     if executes:
         torch.testing.assert_close(product.cpu(), wanted @ wanted.T)
@@ -45,7 +47,10 @@ def with_cupy():
     if executes:
         assert (home == 3).all()
     # Both run out and go on, neither in the other's way.
-    for take in (lambda: cupy.empty(1 << 44, dtype=cupy.uint8), lambda: torch.empty(1 << 44, dtype=torch.uint8, device="cuda")):
+    for take in (
+        lambda: cupy.empty(1 << 44, dtype=cupy.uint8),
+        lambda: torch.empty(1 << 44, dtype=torch.uint8, device="cuda"),
+    ):
         try:
             take()
         except (cupy.cuda.memory.OutOfMemoryError, torch.cuda.OutOfMemoryError):
@@ -56,10 +61,13 @@ def with_cupy():
 
 def with_jax():
     import jax
+
     ours = values.cuda()
     device = jax.devices("gpu")[0]
     theirs = jax.dlpack.from_dlpack(ours)
-    assert theirs.device == device and theirs.unsafe_buffer_pointer() == ours.data_ptr(), "a copy was made"
+    assert (
+        theirs.device == device and theirs.unsafe_buffer_pointer() == ours.data_ptr()
+    ), "a copy was made"
     np.testing.assert_array_equal(np.asarray(theirs), values.numpy())
     back = torch.from_dlpack(jax.device_put(values.numpy() * 2, device))
     assert torch.equal(back.cpu(), values * 2)

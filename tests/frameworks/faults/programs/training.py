@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains by matrix products alone, which PyTorch leaves to cuBLAS: every device that executes gives values.
 
-    training.py eager|capture STEPS      pauses in a step, or inside torch.cuda.graph
+training.py eager|capture STEPS      pauses in a step, or inside torch.cuda.graph
 """
+
 import sys
 
 import torch

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """For each form of CUDA_VISIBLE_DEVICES: how many devices PyTorch expects by NVML and its own reading, and how many CUDA gives it.
 
-    visible.py JSON      a list of forms; @0 and @1 stand for the UUIDs of the two devices
+visible.py JSON      a list of forms; @0 and @1 stand for the UUIDs of the two devices
 """
+
 import json
 import os
 import sys
@@ -26,4 +27,11 @@ def count(form):
     return json.loads(got)
 
 
-print(json.dumps({form: count(form.replace("@0", uuids[0]).replace("@1", uuids[1])) for form in json.loads(sys.argv[1])}))
+print(
+    json.dumps(
+        {
+            form: count(form.replace("@0", uuids[0]).replace("@1", uuids[1]))
+            for form in json.loads(sys.argv[1])
+        }
+    )
+)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Eight DataLoader workers, forked from a process that has a session, killed at random; the session goes on.
 
-    workers.py SEED [--persistent]
+workers.py SEED [--persistent]
 """
+
 import os
 import random
 import signal
@@ -48,8 +49,13 @@ def epoch(loader, fatal_batch):
             if number == fatal_batch:
                 kill_some(pids)
             there = batch.to("cuda", non_blocking=True)
-            assert torch.equal(there.cpu()[:, 0], torch.arange(8.0 * number, 8.0 * number + 8)), number
-    except (RuntimeError, OSError) as error:  # from the loader, its handler, or its thread that pins
+            assert torch.equal(
+                there.cpu()[:, 0], torch.arange(8.0 * number, 8.0 * number + 8)
+            ), number
+    except (
+        RuntimeError,
+        OSError,
+    ) as error:  # from the loader, its handler, or its thread that pins
         assert "worker" in str(error) or "pin memory" in str(error).lower(), str(error)
         return True
     return False
@@ -58,7 +64,9 @@ def epoch(loader, fatal_batch):
 kept = torch.arange(1 << 20).cuda()
 noticed = 0
 for _ in range(4):
-    loader = DataLoader(Numbers(), batch_size=8, num_workers=8, pin_memory=True, persistent_workers=persistent)
+    loader = DataLoader(
+        Numbers(), batch_size=8, num_workers=8, pin_memory=True, persistent_workers=persistent
+    )
     if persistent:
         assert not epoch(loader, None)  # the same workers serve the epoch in which they die
     noticed += epoch(loader, random.randrange(2, 20))
