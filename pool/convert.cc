@@ -48,6 +48,8 @@ pb::ClaimRequest ToProto(const Ask& ask) {
   request.set_on_disconnect_ms(ask.on_disconnect_ms);
   request.set_hold_ms(ask.hold_ms);
   request.set_net_bytes_per_s(ask.net_bytes_per_s);
+  request.set_queue_priority(ask.queue_priority);
+  request.set_preemptible(ask.preemptible);
   return request;
 }
 
@@ -68,6 +70,8 @@ std::optional<Refusal> ToAsk(const pb::ClaimRequest& request, bool spread, Ask* 
   ask->share_milli = request.share_milli();
   ask->limit_milli = request.limit_milli();
   ask->net_bytes_per_s = request.net_bytes_per_s();
+  ask->queue_priority = request.queue_priority();
+  ask->preemptible = request.preemptible();
   const std::string& name = request.class_();
   const std::optional<uint8_t> priority = PriorityNumber(name.empty() ? "normal" : name);
   if (!priority) return Wrong("class", "class '" + Shortened(name) + "': high, normal or low");
@@ -103,6 +107,8 @@ std::optional<Refusal> ToChange(const pb::ClaimChange& request, ChangeClaim* cha
   if (request.has_limit_milli()) change->limit_milli = request.limit_milli();
   if (request.has_max_sessions()) change->seats = request.max_sessions();
   if (request.has_net_bytes_per_s()) change->net_bytes_per_s = request.net_bytes_per_s();
+  if (request.has_queue_priority()) change->queue_priority = request.queue_priority();
+  if (request.has_preemptible()) change->preemptible = request.preemptible();
   if (request.has_class_()) {
     change->priority = PriorityNumber(request.class_());
     if (!change->priority)
@@ -116,11 +122,12 @@ std::optional<Refusal> ToChange(const pb::ClaimChange& request, ChangeClaim* cha
   }
   bool changes = request.has_memory_bytes() || request.has_share_milli() ||
                  request.has_limit_milli() || request.has_max_sessions() || request.has_class_() ||
-                 request.has_lifetime_ms() || request.has_net_bytes_per_s();
+                 request.has_lifetime_ms() || request.has_net_bytes_per_s() ||
+                 request.has_queue_priority() || request.has_preemptible();
   if (!changes)
     return Wrong("",
                  "nothing to change: give memory_bytes, share_milli, limit_milli, class, "
-                 "max_sessions, lifetime_ms or net_bytes_per_s");
+                 "max_sessions, lifetime_ms, net_bytes_per_s, queue_priority or preemptible");
   return std::nullopt;
 }
 
@@ -140,6 +147,7 @@ pb::Claim ToProto(const Claim& claim, const Host* host) {
   told.set_revision(claim.revision);
   told.set_host_lost(host != nullptr && host->state == HostState::kLost);
   told.set_order(claim.order);
+  told.set_preempted_by(claim.preempted_by);
   if (claim.state == ClaimState::kReleasing)
     told.set_next_state(claim.requeues ? "pending" : std::string(ToText(claim.final_state)));
   told.set_quota(claim.quota_revision);

@@ -91,7 +91,8 @@ int ServePool(const PoolServeOptions& options,
   Controller controller(std::move(*store), loaded, options.timing, options.limits);
   Service service(&controller,
                   {loaded.pool, loaded.key, options.spread, options.join_token,
-                   callers.wants_token() || !options.join_token.empty(), "", "", "", ""});
+                   callers.wants_token() || !options.join_token.empty(), "", "", "", "",
+                   options.max_queue_priority});
   GrpcServer grpc_server(&service,
                          {options.grpc, callers, loaded.pool, PublicHalf(loaded.key), options.tls});
   RestServer rest_server(&service, callers, options.tls);

@@ -25,6 +25,7 @@ struct PoolServeOptions {
   TlsFiles tls;                        // of all addresses but health's
   bool plaintext = false;              // other hosts may connect without TLS
   bool spread = false;
+  int32_t max_queue_priority = 0;  // that a tenant may ask for
   Timing timing;
   Limits limits;
 };

@@ -105,12 +105,22 @@ bool Service::CouldNeverFit(const std::string& id) {
   return told.gpus() != 0 && !told.could_ever_fit();
 }
 
+Outcome Service::MayRank(const Caller& caller, int32_t queue_priority) const {
+  std::lock_guard lock(mutex_);
+  if (caller.is_operator || queue_priority <= options_.max_queue_priority) return {};
+  return Failed(403, "forbidden",
+                "queue_priority " + std::to_string(queue_priority) + ": this token may ask for " +
+                    std::to_string(options_.max_queue_priority) + " at most",
+                "queue_priority", "the pool's operator sets it: --max-queue-priority");
+}
+
 Outcome Service::Request(const Caller& caller, const pb::ClaimRequest& request, pb::Claim* claim) {
   RequestClaim event;
   if (std::optional<Refusal> wrong = ToAsk(request, options_.spread, &event.ask)) return Of(*wrong);
   if (request.wait_ms() < 0 || request.wait_ms() > kLongestWait)
     return Failed(400, "invalid", "wait_ms " + std::to_string(request.wait_ms()) + ": 0 to 60000",
                   "wait_ms");
+  if (Outcome may = MayRank(caller, event.ask.queue_priority); !may.ok()) return may;
   event.id = "c-" + Random(16);
   event.tenant = caller.tenant;
   event.owner = request.owner();
@@ -128,6 +138,8 @@ Outcome Service::Update(const Caller& caller, const pb::ClaimChange& request, pb
   ChangeClaim change;
   if (std::optional<Refusal> wrong = ToChange(request, &change)) return Of(*wrong);
   change.by = caller.by();
+  if (change.queue_priority)
+    if (Outcome may = MayRank(caller, *change.queue_priority); !may.ok()) return may;
   Ms wait = request.has_wait_ms() ? request.wait_ms() : kChangeWait;
   if (wait < 0 || wait > kLongestWait)
     return Failed(400, "invalid", "wait_ms " + std::to_string(wait) + ": 0 to 60000", "wait_ms");

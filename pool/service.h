@@ -30,6 +30,7 @@ struct ServiceOptions {
   std::string join_token;         // lasts, and lets any number of hosts in; empty: there is none
   bool hosts_need_tokens = true;  // false: whoever comes is a host
   std::string grpc, data, rest, health;  // addresses, for /v1/pool and whoever asks at pool://
+  int32_t max_queue_priority = 0;  // that a tenant may ask for
   Ms longest_wait = 60'000;  // a request waits no longer for a claim, whatever it asks for
 };
 
@@ -92,6 +93,8 @@ class Service {
   bool spread() const { return options_.spread; }
 
  private:
+  // Whether a caller may ask for that place in the queue.
+  Outcome MayRank(const Caller& caller, int32_t queue_priority) const;
   Outcome Describe(const Caller& caller, const std::string& id, pb::Claim* claim);
   uint64_t TellAll(const Caller& caller, Watched what, const std::string& name, const Tell& tell,
                    bool* goes_on);

@@ -33,7 +33,7 @@ namespace {
 struct Flags {
   pool::PoolServeOptions options;
   std::string token_file, token_verifier, join_token_file, placer = "pack", device = "cpu";
-  double settle_seconds = 10;
+  double settle_seconds = 10, min_run_seconds = 60, preempt_grace_seconds = 30;
 };
 
 void AddAddresses(CLI::App* command, Flags* flags) {
@@ -78,6 +78,8 @@ int Serve(Flags& flags) {
   }
   options.spread = flags.placer == "spread";
   options.timing.settle = static_cast<pool::Ms>(flags.settle_seconds * 1000);
+  options.timing.min_run = static_cast<pool::Ms>(flags.min_run_seconds * 1000);
+  options.timing.preempt_grace = static_cast<pool::Ms>(flags.preempt_grace_seconds * 1000);
   return pool::ServePool(options, [](const std::string&, const std::string& line) {
     std::printf("%s\n", line.c_str());
     std::fflush(stdout);
@@ -178,6 +180,11 @@ void AddPoolServeCommand(CLI::App& app, int& exit_code) {
                    "claims of one tenant at a time, including those that wait")
       ->check(CLI::Range(1, 100'000))
       ->capture_default_str();
+  command
+      ->add_option("--max-queue-priority", flags->options.max_queue_priority,
+                   "highest queue priority that a tenant may ask for; the operator may ask for any")
+      ->check(CLI::Range(-1000, 1000))
+      ->capture_default_str();
   command->add_option("--join-token-file", flags->join_token_file,
                       "file whose first line is a join token for any number of hosts (default: "
                       "none; prefer `farcall pool join-token new`)");
@@ -200,6 +207,18 @@ void AddPoolServeCommand(CLI::App& app, int& exit_code) {
                    "seconds after a start during which no claim expires")
       ->check(CheckSeconds)
       ->check(CLI::Range(0.0, 600.0))
+      ->capture_default_str();
+  command
+      ->add_option("--min-run", flags->min_run_seconds,
+                   "seconds that a preemptible claim has its place before it may be preempted")
+      ->check(CheckSeconds)
+      ->check(CLI::Range(0.0, 1e6))
+      ->capture_default_str();
+  command
+      ->add_option("--preempt-grace", flags->preempt_grace_seconds,
+                   "seconds from the warning until a preempted claim loses its place")
+      ->check(CheckSeconds)
+      ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
   command->footer(
       "Example: farcall pool serve --store /var/lib/farcall/pool.db --listen 0.0.0.0:7718 "

@@ -89,6 +89,9 @@ void Print(const pb::Claim& claim) {
     std::printf("  %g %%", claim.request().share_milli() / 10.0);
   if (claim.request().net_bytes_per_s() != 0)
     std::printf("  %s", ByteRateText(claim.request().net_bytes_per_s()).c_str());
+  if (claim.request().queue_priority() != 0)
+    std::printf("  priority %d", claim.request().queue_priority());
+  if (claim.request().preemptible()) std::printf("  preemptible");
   if (claim.sessions() != 0) std::printf("  %u session(s)", claim.sessions());
   if (claim.host_lost()) std::printf("  host_lost");
   if (!claim.reason().empty())
@@ -179,6 +182,16 @@ void AddRequest(CLI::App& app, int& exit_code) {
       ->add_option("--lifetime", flags->lifetime,
                    "seconds after which the claim ends (default: none)")
       ->check(CheckSeconds);
+  command
+      ->add_option_function<int32_t>(
+          "--queue-priority",
+          [flags](int32_t priority) { flags->request.set_queue_priority(priority); },
+          "place in the queue: the higher is placed first (default: 0); --priority is the class of "
+          "device time")
+      ->check(CLI::Range(-1000, 1000));
+  command->add_flag_callback(
+      "--preemptible", [flags] { flags->request.set_preemptible(true); },
+      "let claims of a higher queue priority have its place, after a warning");
   command->add_option_function<std::string>(
       "--model", [flags](const std::string& text) { flags->request.set_model(text); },
       "text that the GPU's name has to contain");
@@ -215,12 +228,16 @@ struct SetFlags {
   std::string id;
   QuotaFlags quota;
   double lifetime = -1;
+  std::optional<int32_t> queue_priority;
+  std::optional<bool> preemptible;
 };
 
 int Set(const PoolOptions& pool, const SetFlags& flags) {
   pb::ClaimChange change;
   Fill(flags.quota, &change);
   if (flags.lifetime >= 0) change.set_lifetime_ms(Milliseconds(flags.lifetime));
+  if (flags.queue_priority) change.set_queue_priority(*flags.queue_priority);
+  if (flags.preemptible) change.set_preemptible(*flags.preemptible);
   pb::Claim claim;
   int code = Call(pool, "PATCH", "/v1/claims/" + flags.id, &change, &claim);
   if (code == 0 && !pool.json) Print(claim);
@@ -237,6 +254,12 @@ void AddSet(CLI::App& app, int& exit_code) {
       ->add_option("--lifetime", flags->lifetime,
                    "seconds after the request at which the claim ends; 0: never")
       ->check(CheckSeconds);
+  command
+      ->add_option("--queue-priority", flags->queue_priority,
+                   "place in the queue: the higher is placed first")
+      ->check(CLI::Range(-1000, 1000));
+  command->add_option("--preemptible", flags->preemptible,
+                      "whether claims of a higher queue priority may have its place: true or false");
   command->footer("Example: farcall pool set c-0123456789abcdef --share 50%");
   command->callback([pool, flags, &exit_code] { exit_code = Set(*pool, *flags); });
 }

@@ -48,6 +48,9 @@ void Core::Load(std::vector<Claim> claims, std::vector<Host> hosts, Ms now,
     claim.avoid.clear();
     claim.sessions = 0;
     claim.was_granted = !claim.host.empty();
+    claim.placed = now;
+    // Whom it left for is chosen anew.
+    if (claim.state == ClaimState::kPreempting) claim.state = ClaimState::kActive;
     // The silence before this start was not witnessed: counted from here.
     claim.granted_until = claim.was_granted ? After(now, OrphanAfter(claim.ask.hold_ms)) : 0;
     revision_ = std::max(revision_, claim.revision);
@@ -203,6 +206,7 @@ void Core::On(const Tick&) {
   }
   ForgetRefusals();
   SweepHosts();
+  PreemptLater();
   KeepPlaces();
 }
 
@@ -225,6 +229,11 @@ void Core::Move(Claim& claim, ClaimState to, const std::string& reason) {
   }
   if (held && !holds) Hold(claim, false);
   if (IsOver(to)) --tenants_.at(claim.tenant).claims;
+  if (claim.state == ClaimState::kPreempting) {
+    if (auto kept = kept_.find(claim.preempted_by); kept != kept_.end())
+      kept->second.leaving.erase(claim.id);
+    claim.preempted_by.clear();
+  }
   claim.state = to;
   claim.since = now_;
   claim.reason = reason;
@@ -280,6 +289,8 @@ void Core::Expire(Claim& claim) {
       return End(claim, ClaimState::kFailed, "the host did not accept it in time", true);
     case ClaimState::kBound:
       return End(claim, ClaimState::kExpired, "never_used");
+    case ClaimState::kPreempting:
+      return End(claim, ClaimState::kFailed, "preempted by " + claim.preempted_by, true);
     default:
       return End(claim, ClaimState::kExpired, "idle");
   }
@@ -299,6 +310,9 @@ Ms Core::DeadlineOf(const Claim& claim) const {
       at = std::max(After(claim.since, timing_.never_used), renewed);
       break;
     case ClaimState::kActive:
+      break;
+    case ClaimState::kPreempting:
+      at = After(claim.since, timing_.preempt_grace);
       break;
     case ClaimState::kIdle:
       at = claim.ask.on_disconnect_ms != 0 ? After(claim.since, claim.ask.on_disconnect_ms)
@@ -335,6 +349,7 @@ void Core::Hold(const Claim& claim, bool held) {
   Host& host = found->second;
   if (held ? !host.claims.insert(claim.id).second : host.claims.erase(claim.id) == 0) return;
   Count(claim, host, held);
+  CountPreemptible(claim, held);
   if (effects_ != nullptr) effects_->shown_hosts.insert(host.name);
   if (!held) {
     CapacityCame();

@@ -29,6 +29,8 @@ struct Timing {
   Ms keep_over = 3'600'000;   // how long what is over can still be looked at
   Ms refused_pause = 30'000;  // before a host that refused a claim is asked for it again
   Ms aging = 60'000;          // waiting, before a place is kept free for a claim; kNever: none is
+  Ms min_run = 60'000;        // with a place, before a claim may be preempted
+  Ms preempt_grace = 30'000;  // from the warning until a preempted claim loses its place
 };
 
 // What one tenant, and all together, may take of the controller.
@@ -73,6 +75,8 @@ struct ChangeClaim {
   std::optional<uint64_t> memory_bytes, net_bytes_per_s;
   std::optional<uint32_t> share_milli, limit_milli, seats;
   std::optional<uint8_t> priority;
+  std::optional<int32_t> queue_priority;
+  std::optional<bool> preemptible;
   std::optional<Ms> lifetime_ms;
 };
 // HostReport: types.h
@@ -179,8 +183,9 @@ class Core {
   using Order = uint64_t;
   // Claims that ask for the same: what fails for one fails for all until capacity comes back.
   struct Shape {
-    std::map<Order, std::string> queue;
+    std::map<Rank, std::string> queue;
     uint64_t failed_at = 0;  // the capacity version
+    Rank failed;             // the claim that failed: one that is ahead of it may preempt others
   };
 
   void On(const RequestClaim& event);
@@ -238,12 +243,20 @@ class Core {
   void Schedule();
   bool TryPlace(Claim& claim);
 
-  // Places kept free for claims that wait long (core_aging.cc).
+  // Claims that leave for others (core_preempt.cc).
+  bool Preempt(Claim& claim);
+  bool MayLeave(const Claim& claim, const Claim& whom) const;
+  void PreemptLater();  // who has run for long enough by now
+  void Spare(const std::string& owner);
+  void CountPreemptible(const Claim& claim, bool held);
+
+  // Places kept free for claims that wait long, or for which others leave (core_aging.cc).
   struct Kept {
     std::string host;
     std::vector<uint32_t> devices;
     Ms since = 0;
-    std::set<std::string> guests;  // claims placed there later; they leave room for its owner
+    std::set<std::string> guests;   // claims placed there later; they leave room for its owner
+    std::set<std::string> leaving;  // claims that leave for its owner
   };
   void KeepPlaces();
   void DropKept(const std::string& owner, bool is_placed);
@@ -283,6 +296,7 @@ class Core {
   std::set<std::pair<Ms, std::string>> deadlines_;
   std::map<std::string, Ms> armed_;
   std::map<std::string, Kept> kept_;    // by claim
+  std::map<int32_t, size_t> preemptible_;  // claims with a place, by queue priority
   std::map<std::string, Ms> avoiding_;  // pending claims and when they try all hosts again
   std::set<std::string> beats_;         // hosts that have to be told, of the event under way
   Effects* effects_ = nullptr;          // of it

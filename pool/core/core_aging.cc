@@ -48,7 +48,9 @@ bool Core::IsStillGood(const std::string& owner, const Kept& kept) const {
 }
 
 void Core::DropKept(const std::string& owner, bool is_placed) {
-  if (kept_.erase(owner) == 0) return;
+  if (kept_.count(owner) == 0) return;
+  Spare(owner);
+  kept_.erase(owner);
   if (!is_placed) CapacityCame();  // for those who were kept out
   MarkKept();
 }
@@ -60,18 +62,18 @@ void Core::KeepPlaces() {
   for (const auto& [owner, kept] : kept_)
     if (!IsStillGood(owner, kept)) over.push_back(owner);
   for (const std::string& owner : over) DropKept(owner, false);
-  std::map<Order, const Claim*> aged;
+  std::map<Rank, const Claim*> aged;
   for (const auto& [name, shape] : shapes_) {
     size_t looked_at = 0;
-    for (const auto& [order, id] : shape.queue) {
+    for (const auto& [rank, id] : shape.queue) {
       if (++looked_at > kMaxKept) break;
       const Claim& claim = claims_.at(id);
-      if (now_ - claim.since >= timing_.aging && kept_.count(id) == 0) aged[order] = &claim;
+      if (now_ - claim.since >= timing_.aging && kept_.count(id) == 0) aged[rank] = &claim;
       if (aged.size() > kMaxKept) aged.erase(std::prev(aged.end()));
     }
   }
   bool is_new = false;
-  for (const auto& [order, claim] : aged) {
+  for (const auto& [rank, claim] : aged) {
     if (kept_.size() >= kMaxKept) break;
     using Score = std::tuple<double, std::string>;
     Score best(kNever, "");
@@ -82,7 +84,7 @@ void Core::KeepPlaces() {
         continue;
       std::vector<std::pair<double, uint32_t>> fit;
       for (uint32_t i = 0; i < host.gpus.size(); ++i)
-        if (host.gpus[i].kept_order == 0 && CouldTake(host.gpus[i], claim->ask))
+        if (!host.gpus[i].kept_for && CouldTake(host.gpus[i], claim->ask))
           fit.emplace_back(Missing(host.gpus[i], claim->ask), i);
       if (fit.size() < claim->ask.count) continue;
       std::sort(fit.begin(), fit.end());
@@ -94,7 +96,7 @@ void Core::KeepPlaces() {
       }
       if (Score score(missing, name); score < best) {
         best = score;
-        kept = {name, devices, now_, {}};
+        kept = {name, devices, now_, {}, {}};
       }
     }
     if (kept.devices.empty()) continue;
@@ -108,7 +110,7 @@ void Core::KeepPlaces() {
 
 void Core::MarkKept() {
   for (auto& [name, host] : hosts_)
-    for (Gpu& gpu : host.gpus) gpu.kept_order = 0;
+    for (Gpu& gpu : host.gpus) gpu.kept_for.reset();
   for (auto& [owner, kept] : kept_) {
     auto host = hosts_.find(kept.host);
     if (host == hosts_.end()) continue;
@@ -127,7 +129,7 @@ void Core::MarkKept() {
         bytes += guest.held_bytes();
         milli += guest.held_milli();
       }
-      gpu.kept_order = claim.order;
+      gpu.kept_for = claim.rank();
       gpu.guest_bytes = gpu.memory_bytes - std::min(gpu.memory_bytes, bytes);
       gpu.guest_milli = kWholeMilli - std::min(kWholeMilli, milli);
     }

@@ -26,6 +26,8 @@ Ask Changed(Ask ask, const ChangeClaim& change) {
   ask.priority = change.priority.value_or(ask.priority);
   ask.seats = change.seats.value_or(ask.seats);
   ask.net_bytes_per_s = change.net_bytes_per_s.value_or(ask.net_bytes_per_s);
+  ask.queue_priority = change.queue_priority.value_or(ask.queue_priority);
+  ask.preemptible = change.preemptible.value_or(ask.preemptible);
   ask.lifetime_ms = change.lifetime_ms.value_or(ask.lifetime_ms);
   return ask;
 }
@@ -49,7 +51,10 @@ void Core::On(const ChangeClaim& event) {
     Dequeue(*claim);
     DropKept(claim->id, false);
   }
+  if (claim->state == ClaimState::kPreempting) Spare(claim->preempted_by);  // judged anew
+  if (!waits) CountPreemptible(*claim, false);
   claim->ask = ask;
+  if (!waits) CountPreemptible(*claim, true);
   if (waits) {
     claim->avoid.clear();  // who refused that may take this
     Enqueue(*claim);
@@ -81,10 +86,10 @@ std::string Core::NoRoom(const Claim& claim, const Ask& ask, uint64_t memory_byt
       return "memory " + text(memory_bytes) + ": " + where + " has " + text(bytes) +
              " bytes for this claim";
     for (const auto& [owner, kept] : kept_)
-      if (kept.host == host.name && kept.guests.count(claim.id) != 0 && gpu.kept_order != 0 &&
+      if (kept.host == host.name && kept.guests.count(claim.id) != 0 && gpu.kept_for &&
           (memory_bytes > gpu.guest_bytes + claim.held_bytes() ||
            ask.share_milli > gpu.guest_milli + claim.held_milli()))
-        return where + " is kept for a claim that has waited longer";
+        return where + " is kept for a claim before it in the queue";
     uint32_t milli = gpu.free_milli() + claim.held_milli();
     if (ask.share_milli > milli)
       return "share " + text(ask.share_milli) + ": " + where + " has " + text(milli) +
@@ -108,11 +113,13 @@ void Core::Propose(Claim& claim, const Ask& ask) {
   if (std::string why = NoRoom(claim, ask, bytes); !why.empty())
     return Refuse(RefusalCode::kConflict, why, "", "a new claim may find room on another host");
   Count(claim, host, false);
+  CountPreemptible(claim, false);
   claim.before = Claim::Before{claim.ask, claim.memory_bytes};
   claim.ask = ask;
   claim.memory_bytes = bytes;
   effects_->quota_revision = ++claim.quota_revision;
   Count(claim, host, true);
+  CountPreemptible(claim, true);
   Say("claim_changing", claim.id, claim.host, "");
   Store(claim);
   Arm(claim);
@@ -130,6 +137,7 @@ void Core::OnReportedQuota(Claim& claim, const ReportedClaim& told) {
 void Core::EndChange(Claim& claim, const std::string& refused) {
   Host& host = hosts_.at(claim.host);
   Count(claim, host, false);
+  CountPreemptible(claim, false);
   if (!refused.empty()) {
     claim.refused_revision = claim.quota_revision;
     claim.change_refused = refused;
@@ -139,6 +147,7 @@ void Core::EndChange(Claim& claim, const std::string& refused) {
   }
   claim.before.reset();
   Count(claim, host, true);
+  CountPreemptible(claim, true);
   CapacityCame();
   Say(refused.empty() ? "claim_changed" : "claim_change_refused", claim.id, claim.host, refused);
   Store(claim);

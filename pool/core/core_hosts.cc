@@ -154,6 +154,7 @@ void Core::OnReportedClaim(Host& host, const ReportedClaim& told) {
   bool runs = told.sessions != 0;
   switch (claim.state) {
     case ClaimState::kReserved:
+      claim.placed = now_;
       MoveAsReported(claim, runs ? ClaimState::kActive : ClaimState::kBound);
       break;
     case ClaimState::kBound:
@@ -194,7 +195,7 @@ void Core::Adopt(Host& host, const ReportedClaim& told) {
   claim.was_granted = true;
   claim.granted_until = now_ + OrphanAfter(claim.ask.hold_ms);
   claim.state = told.sessions != 0 ? ClaimState::kActive : ClaimState::kBound;
-  claim.created = claim.since = now_;
+  claim.created = claim.since = claim.placed = now_;
   Hold(claim, true);
   Say("claim_adopted", claim.id, host.name, "its host holds it, this store did not know it");
   Store(claim);
@@ -306,7 +307,9 @@ void Core::On(const SetHost& event) {
   std::set<std::string> held = host.claims;
   for (const std::string& id : held) {
     Claim& claim = claims_.at(id);
-    if (IsGranted(claim.state) && claim.state != ClaimState::kActive)
+    const bool is_used = claim.state == ClaimState::kActive ||
+                         (claim.state == ClaimState::kPreempting && claim.sessions != 0);
+    if (IsGranted(claim.state) && !is_used)
       End(claim, ClaimState::kFailed, "its host drains", true);
   }
 }

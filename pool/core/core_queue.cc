@@ -48,7 +48,7 @@ std::string Why(const Claim& claim, const Pass& pass, uint32_t place) {
   add(Filter::kMemory, "without the memory (at most " + BytesText(pass.most_free_bytes) + " free)");
   add(Filter::kShare, "without the share (at most " + MilliText(pass.most_free_milli) + " free)");
   add(Filter::kShared, "not free for sharing");
-  add(Filter::kKept, "kept for claims that have waited longer");
+  add(Filter::kKept, "kept for claims before it in the queue");
   add(Filter::kTooFew, "on hosts with too few of them");
   if (!pass.could_ever_fit) why += "; none could ever take it";
   if (place != 0) why += "; place " + std::to_string(place) + " in the queue";
@@ -69,14 +69,14 @@ std::string Core::ShapeOf(const Claim& claim) {
 
 void Core::Enqueue(const Claim& claim) {
   std::string shape = ShapeOf(claim);
-  shapes_[shape].queue[claim.order] = claim.id;
+  shapes_[shape].queue[claim.rank()] = claim.id;
   new_shapes_.insert(std::move(shape));
   ++pending_count_;
 }
 
 void Core::Dequeue(const Claim& claim) {
   auto shape = shapes_.find(ShapeOf(claim));
-  if (shape == shapes_.end() || shape->second.queue.erase(claim.order) == 0) return;
+  if (shape == shapes_.end() || shape->second.queue.erase(claim.rank()) == 0) return;
   --pending_count_;
   if (!shape->second.queue.empty()) return;
   new_shapes_.erase(shape->first);
@@ -106,11 +106,13 @@ void Core::Schedule() {
   bool all = scheduled_version_ != capacity_version_;
   if (!kept_.empty()) MarkKept();
   scheduled_version_ = capacity_version_;
-  std::set<std::pair<Order, std::string>> heads;
+  std::set<std::pair<Rank, std::string>> heads;
   auto add = [&](const std::string& name) {
     auto shape = shapes_.find(name);
-    if (shape != shapes_.end() && shape->second.failed_at != capacity_version_)
-      heads.emplace(shape->second.queue.begin()->first, name);
+    if (shape == shapes_.end()) return;
+    const Rank head = shape->second.queue.begin()->first;
+    if (shape->second.failed_at != capacity_version_ || head < shape->second.failed)
+      heads.emplace(head, name);
   };
   if (all)
     for (const auto& [name, shape] : shapes_) add(name);
@@ -121,10 +123,14 @@ void Core::Schedule() {
     std::string name = heads.begin()->second;
     heads.erase(heads.begin());
     Shape& shape = shapes_.at(name);
-    if (TryPlace(claims_.at(shape.queue.begin()->second)))
+    Claim& claim = claims_.at(shape.queue.begin()->second);
+    if (TryPlace(claim)) {
       add(name);
-    else
-      shape.failed_at = capacity_version_;
+      continue;
+    }
+    shape.failed_at = capacity_version_;
+    shape.failed = claim.rank();
+    (void)Preempt(claim);
   }
 }
 
@@ -149,6 +155,13 @@ bool Core::TryPlace(Claim& claim) {
 Explanation Core::Explain(const Claim& claim) const {
   Explanation told;
   told.state = claim.state;
+  if (claim.state == ClaimState::kPreempting) {
+    const Ms left = std::max<Ms>(0, claim.since + timing_.preempt_grace - now_);
+    told.why = "on " + claim.host + ", which it leaves in " + std::to_string((left + 999) / 1000) +
+               " s for claim " + claim.preempted_by + ", whose queue priority is higher; it is " +
+               "queued again then";
+    return told;
+  }
   if (claim.state != ClaimState::kPending) {
     told.why = claim.host.empty()
                    ? claim.reason
@@ -159,17 +172,22 @@ Explanation Core::Explain(const Claim& claim) const {
   told.place_in_queue = 1;
   for (const auto& [name, shape] : shapes_)
     told.place_in_queue += static_cast<uint32_t>(
-        std::distance(shape.queue.begin(), shape.queue.lower_bound(claim.order)));
+        std::distance(shape.queue.begin(), shape.queue.lower_bound(claim.rank())));
   told.why = Why(claim, told.pass, told.place_in_queue);
-  if (auto kept = kept_.find(claim.id); kept != kept_.end())
+  if (auto kept = kept_.find(claim.id); kept != kept_.end()) {
     told.why += "; a place on " + kept->second.host + " is kept for it";
+    if (!kept->second.leaving.empty())
+      told.why += ", which " + std::to_string(kept->second.leaving.size()) +
+                  " claim(s) of a lower priority leave within " +
+                  std::to_string((timing_.preempt_grace + 999) / 1000) + " s of the warning";
+  }
   return told;
 }
 
 Explanation Core::Plan(const Ask& ask, std::optional<Place>* place) const {
   Claim claim;
   claim.ask = ask;
-  claim.order = UINT64_MAX;  // it would be the last to come
+  claim.order = UINT64_MAX;  // it would be the last to come, of its queue priority
   Explanation told;
   told.pass = Examine(hosts_, claim);
   *place = FindPlace(hosts_, claim);
@@ -187,7 +205,7 @@ std::string Core::Broken() const {
     if (claim.state == ClaimState::kPending) {
       ++pending;
       auto shape = shapes_.find(ShapeOf(claim));
-      if (shape == shapes_.end() || shape->second.queue.count(claim.order) == 0)
+      if (shape == shapes_.end() || shape->second.queue.count(claim.rank()) == 0)
         return "claim " + id + " is pending and in no queue";
     }
     if (HoldsCapacity(claim.state) != !claim.host.empty())
@@ -209,6 +227,15 @@ std::string Core::Broken() const {
   for (const auto& [owner, kept] : kept_)
     if (Find(owner) == nullptr || Find(owner)->state != ClaimState::kPending)
       return "a place is kept for claim " + owner + ", which does not wait";
+  for (const auto& [id, claim] : claims_) {
+    if (claim.state != ClaimState::kPreempting) continue;
+    auto kept = kept_.find(claim.preempted_by);
+    if (kept == kept_.end() || kept->second.leaving.count(id) == 0)
+      return "claim " + id + " leaves for nobody who waits for its place";
+    if (!claim.ask.preemptible ||
+        claim.ask.queue_priority >= claims_.at(claim.preempted_by).ask.queue_priority)
+      return "claim " + id + " leaves for " + claim.preempted_by + ", and need not";
+  }
   std::map<std::string, uint32_t> of_tenants;
   for (const auto& [id, claim] : claims_)
     if (!IsOver(claim.state)) ++of_tenants[claim.tenant];

@@ -7,31 +7,8 @@ namespace farcall::pool {
 
 namespace {
 
-Filter JudgeHost(const Host& host, const Claim& claim) {
-  if (!claim.ask.host.empty() && claim.ask.host != host.name) return Filter::kOtherHost;
-  if (!AllowsNet(host, claim.ask)) return Filter::kNetwork;
-  if (host.is_closed()) return Filter::kClosed;
-  if (host.state != HostState::kReady) return Filter::kNotReady;
-  if (claim.avoid.count(host.name) != 0) return Filter::kRefused;
-  return Filter::kNone;
-}
-
 bool HasModel(const Gpu& gpu, const Ask& ask) {
   return ask.model.empty() || gpu.name.find(ask.model) != std::string::npos;
-}
-
-Filter JudgeGpu(const Gpu& gpu, const Claim& claim) {
-  const Ask& ask = claim.ask;
-  if (!HasModel(gpu, ask)) return Filter::kModel;
-  bool wants_all = ask.memory_bytes == 0;
-  if (ask.memory_bytes > gpu.memory_bytes) return Filter::kMemory;
-  if (gpu.exclusive != 0 || (wants_all && gpu.claims != 0)) return Filter::kShared;
-  if (ask.memory_bytes > gpu.free_bytes()) return Filter::kMemory;
-  if (ask.share_milli > gpu.free_milli()) return Filter::kShare;
-  if (gpu.kept_order != 0 && claim.order > gpu.kept_order &&
-      (wants_all || ask.memory_bytes > gpu.guest_bytes || ask.share_milli > gpu.guest_milli))
-    return Filter::kKept;
-  return Filter::kNone;
 }
 
 // What would be left of the GPU, both resources weighing alike: 0 = nothing, 2 = all of it.
@@ -61,6 +38,29 @@ struct Candidate {
 };
 
 }  // namespace
+
+Filter JudgeHost(const Host& host, const Claim& claim) {
+  if (!claim.ask.host.empty() && claim.ask.host != host.name) return Filter::kOtherHost;
+  if (!AllowsNet(host, claim.ask)) return Filter::kNetwork;
+  if (host.is_closed()) return Filter::kClosed;
+  if (host.state != HostState::kReady) return Filter::kNotReady;
+  if (claim.avoid.count(host.name) != 0) return Filter::kRefused;
+  return Filter::kNone;
+}
+
+Filter JudgeGpu(const Gpu& gpu, const Claim& claim) {
+  const Ask& ask = claim.ask;
+  if (!HasModel(gpu, ask)) return Filter::kModel;
+  bool wants_all = ask.memory_bytes == 0;
+  if (ask.memory_bytes > gpu.memory_bytes) return Filter::kMemory;
+  if (gpu.exclusive != 0 || (wants_all && gpu.claims != 0)) return Filter::kShared;
+  if (ask.memory_bytes > gpu.free_bytes()) return Filter::kMemory;
+  if (ask.share_milli > gpu.free_milli()) return Filter::kShare;
+  if (gpu.kept_for && *gpu.kept_for < claim.rank() &&
+      (wants_all || ask.memory_bytes > gpu.guest_bytes || ask.share_milli > gpu.guest_milli))
+    return Filter::kKept;
+  return Filter::kNone;
+}
 
 std::string_view ToText(Filter filter) {
   constexpr std::array<std::string_view, kFilters> kNames = {

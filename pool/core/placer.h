@@ -29,7 +29,7 @@ enum class Filter : uint8_t {
   kMemory,     // too little memory is free
   kShare,      // too little share is free
   kShared,     // others are on it, and the claim wants all of it (or the reverse)
-  kKept,       // it would fit, but the place is kept for a claim that has waited longer
+  kKept,       // it would fit, but the place is kept for a claim before it in the queue
   kTooFew,     // it would fit, but its host has not enough that do
 };
 inline constexpr size_t kFilters = 12;
@@ -43,6 +43,10 @@ struct Pass {
   uint32_t most_free_milli = 0;              // of those that only share rules out
   bool could_ever_fit = false;               // if all claims ended
 };
+
+// What rules the host out for the claim, and the GPU on a host that is not.
+Filter JudgeHost(const Host& host, const Claim& claim);
+Filter JudgeGpu(const Gpu& gpu, const Claim& claim);
 
 // The best place by the claim's rule, or none.
 //   pack    begun GPUs before empty ones, the tightest first; then the fullest host, then by name

@@ -22,9 +22,10 @@ constexpr std::array<uint32_t, kClaimStates> ClaimTable() {
   row(kPending, Bit(kReserved) | Bit(kReleased) | Bit(kExpired) | Bit(kFailed));
   row(kReserved, Bit(kPending) | Bit(kBound) | Bit(kActive) | Bit(kReleasing) | Bit(kReleased) |
                      Bit(kExpired) | Bit(kFailed));
-  row(kBound, Bit(kActive) | Bit(kReleasing) | Bit(kFailed));
-  row(kActive, Bit(kIdle) | Bit(kReleasing) | Bit(kFailed));
-  row(kIdle, Bit(kActive) | Bit(kReleasing) | Bit(kFailed));
+  row(kBound, Bit(kActive) | Bit(kPreempting) | Bit(kReleasing) | Bit(kFailed));
+  row(kActive, Bit(kIdle) | Bit(kPreempting) | Bit(kReleasing) | Bit(kFailed));
+  row(kIdle, Bit(kActive) | Bit(kPreempting) | Bit(kReleasing) | Bit(kFailed));
+  row(kPreempting, Bit(kActive) | Bit(kIdle) | Bit(kReleasing) | Bit(kFailed));
   row(kReleasing, Bit(kPending) | Bit(kReleased) | Bit(kExpired) | Bit(kFailed));
   return table;
 }
@@ -49,8 +50,8 @@ constexpr auto kHostTable = HostTable();
 
 std::string_view ToText(ClaimState state) {
   constexpr std::array<std::string_view, kClaimStates> kNames = {
-      "pending",   "reserved", "bound",   "active", "idle",
-      "releasing", "released", "expired", "failed"};
+      "pending",    "reserved",  "bound",    "active",  "idle",
+      "preempting", "releasing", "released", "expired", "failed"};
   return kNames[static_cast<size_t>(state)];
 }
 
@@ -99,6 +100,10 @@ std::pair<std::string, std::string> FaultOf(const Ask& ask) {
                 text(kLeastBytesPerSecond) + " to " + text(kMaxBytesPerSecond),
             "net_bytes_per_s"};
   if (ask.priority > 2) return {"class " + text(ask.priority) + ": normal, high or low", "class"};
+  if (ask.queue_priority < -kMaxQueuePriority || ask.queue_priority > kMaxQueuePriority)
+    return {"queue_priority " + std::to_string(ask.queue_priority) + ": " +
+                std::to_string(-kMaxQueuePriority) + " to " + std::to_string(kMaxQueuePriority),
+            "queue_priority"};
   if (ask.seats < 1 || ask.seats > kMaxSeats)
     return {"max_sessions " + text(ask.seats) + ": 1 to " + text(kMaxSeats), "max_sessions"};
   for (auto [value, name] : {std::pair(ask.queue_ms, "queue_ms"),

@@ -27,12 +27,13 @@ enum class ClaimState : uint8_t {
   kBound,      // its host has accepted; no session yet
   kActive,     // a session runs
   kIdle,       // the last session has ended
+  kPreempting, // asked to leave for another claim; its sessions go on until the grace is over
   kReleasing,  // on its way out; capacity is held until the host confirms
   kReleased,
   kExpired,
   kFailed,
 };
-inline constexpr size_t kClaimStates = 9;
+inline constexpr size_t kClaimStates = 10;
 
 enum class HostState : uint8_t { kJoining, kReady, kDraining, kDrained, kSuspect, kLost };
 inline constexpr size_t kHostStates = 6;
@@ -44,7 +45,9 @@ struct Ask {
   uint32_t share_milli = 0;       // guaranteed; 0: none
   uint32_t limit_milli = 0;       // cap; 0: none
   uint64_t net_bytes_per_s = 0;   // both directions together; 0: what its host allows
-  uint8_t priority = 0;           // as QuotaRequest has it: 0 normal, 1 high, 2 low
+  uint8_t priority = 0;           // class of device time, as QuotaRequest has it: 0 normal, 1 high, 2 low
+  int32_t queue_priority = 0;     // the higher is placed first, whenever it came
+  bool preemptible = false;       // claims of a higher queue priority may have its place
   std::string model;              // part of the GPU's name; empty: any
   std::string host;               // this one only; empty: any
   bool spread = false;            // the emptiest place instead of the tightest
@@ -54,6 +57,19 @@ struct Ask {
   Ms on_disconnect_ms = 0;        // how long without a session; 0: as long as it is renewed
   Ms hold_ms = 24 * 3600 * 1000;  // how long its host carries on without the pool
   bool operator==(const Ask&) const = default;
+};
+
+inline constexpr int32_t kMaxQueuePriority = 1000;  // and as low as its negative
+
+// A place in the queue. Less: placed before.
+struct Rank {
+  int32_t queue_priority = 0;
+  uint64_t order = 0;
+  bool operator==(const Rank&) const = default;
+  bool operator<(const Rank& other) const {
+    return queue_priority != other.queue_priority ? queue_priority > other.queue_priority
+                                                  : order < other.order;
+  }
 };
 
 struct Claim {
@@ -78,17 +94,20 @@ struct Claim {
   };
   std::optional<Before> before;
   uint64_t revision = 0;
-  uint64_t order = 0;        // place in the queue
+  uint64_t order = 0;        // when it came: its place in the queue among its queue priority
   int64_t created_unix = 0;  // seconds; for people
   // Not stored: counted anew by a new controller.
   Ms created = 0, since = 0, renewed = 0;
   Ms granted_until = 0;  // till then the host may hold it, whatever else is heard
   bool was_granted = false;
   uint32_t sessions = 0;
+  Ms placed = 0;                  // when its host had accepted it
+  std::string preempted_by;       // of kPreempting: the claim that it leaves for
   std::set<std::string> avoid;    // hosts whose ledger refused it
   uint64_t refused_revision = 0;  // the last change that its host refused, and its words
   std::string change_refused;
 
+  Rank rank() const { return {ask.queue_priority, order}; }
   uint64_t held_bytes() const { return std::max(memory_bytes, before ? before->memory_bytes : 0); }
   uint32_t held_milli() const {
     return std::max(ask.share_milli, before ? before->ask.share_milli : 0);
@@ -105,9 +124,9 @@ struct Gpu {
   uint64_t used_bytes = 0;
   uint32_t used_milli = 0;
   uint32_t claims = 0, exclusive = 0;
-  // Kept for a claim that waits long: what others may have meanwhile, unless they have waited
-  // longer still.
-  uint64_t kept_order = 0;  // its place in the queue; 0: not kept
+  // Kept for a claim that waits long, or for which others leave: what claims behind it may have
+  // meanwhile.
+  std::optional<Rank> kept_for;
   uint64_t guest_bytes = 0;
   uint32_t guest_milli = 0;
   uint64_t free_bytes() const { return used_bytes < memory_bytes ? memory_bytes - used_bytes : 0; }

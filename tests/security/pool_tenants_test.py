@@ -48,6 +48,21 @@ class TenantsCase(PoolCase):
 
 
 class NosyClient(TenantsCase):
+    def test_a_tenant_takes_no_place_in_the_queue_that_it_may_not_have(self):
+        pool = self.tenants_pool()
+        alice = self.as_(self.alice)
+        body = {"memory_bytes": str(64 * MIB), "queue_priority": 1}
+        status, told = pool.call("POST", "/v1/claims", body, alice)
+        self.assertEqual((status, told["field"]), (403, "queue_priority"), told)
+        body["queue_priority"] = -1
+        status, claim = pool.call("POST", "/v1/claims", body, alice)
+        self.assertEqual(status, 201, claim)
+        path = "/v1/claims/" + claim["id"]
+        status, told = pool.call("PATCH", path, {"queue_priority": 1}, alice)
+        self.assertEqual((status, told["field"]), (403, "queue_priority"), told)
+        self.assertEqual(pool.call("PATCH", path, {"queue_priority": 0}, alice)[0], 200)
+        self.assertEqual(pool.call("PATCH", path, {"queue_priority": 900})[0], 200)  # the operator
+
     def test_others_claims_do_not_exist(self):
         pool = self.tenants_pool()
         alice, bob = self.as_(self.alice), self.as_(self.bob)

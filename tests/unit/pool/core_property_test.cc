@@ -198,6 +198,8 @@ class World {
     request.ask.hold_ms = static_cast<Ms>(Below(3) == 0 ? 24 * 3600 * 1000 : Below(200'000));
     request.ask.on_disconnect_ms = static_cast<Ms>(Below(2) * 30'000);
     request.ask.seats = 1 + static_cast<uint32_t>(Below(3));
+    request.ask.queue_priority = static_cast<int32_t>(Below(4)) - 1;
+    request.ask.preemptible = Below(2) == 0;
     Do(request);
   }
 
@@ -217,6 +219,8 @@ class World {
     change.id = claim->first;
     if (Below(2) == 0) change.memory_bytes = Below(8) == 0 ? 0 : (1 + Below(6)) * kGiB / 2;
     if (Below(2) == 0) change.share_milli = static_cast<uint32_t>(Below(3) * 250);
+    if (Below(4) == 0) change.queue_priority = static_cast<int32_t>(Below(4)) - 1;
+    if (Below(4) == 0) change.preemptible = Below(2) == 0;
     Do(change);
   }
 

@@ -187,7 +187,7 @@ TEST_F(PoolCore, APlaceIsKeptForAClaimThatHasWaitedLong) {
   EXPECT_EQ(State("guest"), ClaimState::kReserved);
   Request("late", 1);
   EXPECT_EQ(State("late"), ClaimState::kPending);
-  EXPECT_NE(core_.Explain(*core_.Find("late")).why.find("kept for claims that have waited longer"),
+  EXPECT_NE(core_.Explain(*core_.Find("late")).why.find("kept for claims before it in the queue"),
             std::string::npos);
   Beat(1), Beat(1);
   Do(ReleaseClaim{"a", "", {}});

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pool/core/preempt.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+namespace farcall::pool {
+
+namespace {
+
+// Who would rather stay comes last.
+bool LeavesBefore(const Claim* a, const Claim* b) {
+  return std::tuple(a->ask.queue_priority, a->sessions, -a->placed, a->id) <
+         std::tuple(b->ask.queue_priority, b->sessions, -b->placed, b->id);
+}
+
+bool IsOn(const Claim& claim, uint32_t device) {
+  return std::count(claim.devices.begin(), claim.devices.end(), device) != 0;
+}
+
+void TakeOff(Gpu* gpu, const Claim& claim) {
+  gpu->used_bytes -= std::min(gpu->used_bytes, claim.held_bytes());
+  gpu->used_milli -= std::min(gpu->used_milli, claim.held_milli());
+  gpu->claims -= std::min(gpu->claims, 1u);
+  gpu->exclusive -= std::min(gpu->exclusive, claim.is_exclusive() ? 1u : 0u);
+}
+
+// Of the GPU, both resources weighing alike.
+double PartOf(const Claim& claim, const Gpu& gpu) {
+  const double bytes = gpu.memory_bytes == 0 ? 0
+                                             : static_cast<double>(claim.held_bytes()) /
+                                                   static_cast<double>(gpu.memory_bytes);
+  return bytes + static_cast<double>(claim.held_milli()) / kWholeMilli;
+}
+
+using Victims = std::set<const Claim*, decltype(&LeavesBefore)>;
+
+// Of one host, as it would be without those who have been chosen so far.
+class OneHost {
+ public:
+  OneHost(const Host& host, const Claim& claim, std::vector<const Claim*> may_leave)
+      : gpus_(host.gpus), claim_(claim), may_leave_(std::move(may_leave)) {
+    std::sort(may_leave_.begin(), may_leave_.end(), LeavesBefore);
+  }
+
+  // On as many GPUs as the claim asks for, one after the other; false: there are not enough.
+  bool Choose() {
+    while (devices_.size() < claim_.ask.count) {
+      std::optional<std::vector<const Claim*>> best;
+      uint32_t best_device = 0;
+      for (uint32_t device = 0; device < gpus_.size(); ++device) {
+        if (std::count(devices_.begin(), devices_.end(), device) != 0) continue;
+        std::optional<std::vector<const Claim*>> needed = Needed(device);
+        if (!needed || (best && needed->size() >= best->size())) continue;
+        best = std::move(needed);
+        best_device = device;
+      }
+      if (!best) return false;
+      devices_.push_back(best_device);
+      for (const Claim* victim : *best) Remove(*victim);
+    }
+    std::sort(devices_.begin(), devices_.end());
+    return true;
+  }
+
+  const std::vector<uint32_t>& devices() const { return devices_; }
+  const Victims& victims() const { return victims_; }
+
+ private:
+  // Who else has to leave before the claim fits on this GPU; nullopt: it never does.
+  std::optional<std::vector<const Claim*>> Needed(uint32_t device) const {
+    std::vector<const Claim*> all;
+    for (const Claim* other : may_leave_)
+      if (victims_.count(other) == 0 && IsOn(*other, device)) all.push_back(other);
+    if (!FitsWithout(device, all)) return std::nullopt;
+    // Who would rather stay is the first to be let off; or who gives least, which may leave fewer.
+    std::vector<const Claim*> by_size = all;
+    std::stable_sort(by_size.begin(), by_size.end(), [this, device](const Claim* a, const Claim* b) {
+      return PartOf(*a, gpus_[device]) > PartOf(*b, gpus_[device]);
+    });
+    LetOff(device, &all);
+    LetOff(device, &by_size);
+    return by_size.size() < all.size() ? by_size : all;
+  }
+  // From the end on, each without whom the claim would still fit.
+  void LetOff(uint32_t device, std::vector<const Claim*>* leave) const {
+    for (size_t i = leave->size(); i-- > 0;) {
+      std::vector<const Claim*> fewer = *leave;
+      fewer.erase(fewer.begin() + static_cast<ptrdiff_t>(i));
+      if (FitsWithout(device, fewer)) *leave = std::move(fewer);
+    }
+  }
+  bool FitsWithout(uint32_t device, const std::vector<const Claim*>& gone) const {
+    Gpu gpu = gpus_[device];
+    for (const Claim* other : gone) TakeOff(&gpu, *other);
+    return JudgeGpu(gpu, claim_) == Filter::kNone;
+  }
+  void Remove(const Claim& victim) {
+    victims_.insert(&victim);
+    for (uint32_t device : victim.devices)
+      if (device < gpus_.size()) TakeOff(&gpus_[device], victim);
+  }
+
+  std::vector<Gpu> gpus_;
+  const Claim& claim_;
+  std::vector<const Claim*> may_leave_;
+  std::vector<uint32_t> devices_;
+  Victims victims_{&LeavesBefore};
+};
+
+// The least is best.
+struct Cost {
+  size_t victims = 0;
+  int64_t priorities = 0;
+  uint64_t sessions = 0;
+  int64_t ages = 0;
+  bool operator<(const Cost& other) const {
+    return std::tie(victims, priorities, sessions, ages) <
+           std::tie(other.victims, other.priorities, other.sessions, other.ages);
+  }
+};
+
+Cost CostOf(const Victims& victims) {
+  Cost cost;
+  cost.victims = victims.size();
+  for (const Claim* victim : victims) {
+    cost.priorities += victim->ask.queue_priority;
+    cost.sessions += victim->sessions;
+    cost.ages -= victim->placed;
+  }
+  return cost;
+}
+
+}  // namespace
+
+std::optional<Eviction> FindEviction(const Hosts& hosts, const std::map<std::string, Claim>& claims,
+                                     const Claim& claim,
+                                     const std::function<bool(const Claim&)>& may_leave) {
+  std::optional<Eviction> best;
+  Cost best_cost;
+  for (const auto& [name, host] : hosts) {
+    if (host.gpus.size() < claim.ask.count || JudgeHost(host, claim) != Filter::kNone) continue;
+    std::vector<const Claim*> leavers;
+    for (const std::string& id : host.claims)
+      if (const Claim& other = claims.at(id); may_leave(other)) leavers.push_back(&other);
+    if (leavers.empty()) continue;
+    OneHost chosen(host, claim, std::move(leavers));
+    if (!chosen.Choose() || chosen.victims().empty()) continue;
+    const Cost cost = CostOf(chosen.victims());
+    if (best && !(cost < best_cost)) continue;
+    best_cost = cost;
+    best = Eviction{{name, chosen.devices()}, {}};
+    for (const Claim* victim : chosen.victims()) best->victims.push_back(victim->id);
+  }
+  if (best) std::sort(best->victims.begin(), best->victims.end());
+  return best;
+}
+
+}  // namespace farcall::pool
