@@ -3,14 +3,18 @@
 
     bulk.py serve PORT                          the far end of the bare connections
     bulk.py raw HOST PORT CONNECTIONS BYTES     {"up": seconds, "down": seconds}
-    bulk.py cuda BYTES                          the same of cuMemcpy, pageable memory, lanes open
+    bulk.py cuda BYTES random|weights           the same of cuMemcpy, pageable memory, lanes open
+
+Of what does not get smaller by compression, or of normal numbers in bf16, as a model's weights are.
 
 Times are from the first byte to the receiver's word (up) or the last byte (down).
 """
 
+import array
 import ctypes
 import json
 import os
+import random
 import socket
 import sys
 import threading
@@ -82,23 +86,31 @@ def raw(host, port, lanes, count):
     return {"up": seconds(b"u", count // lanes), "down": seconds(b"d", count // lanes)}
 
 
-def cuda(count):
+def content(kind):
+    """One piece of it."""
+    if kind == "random":
+        return os.urandom(PIECE_BYTES)
+    numbers = array.array("f", (random.gauss(0, 0.02) for _ in range(PIECE_BYTES // 2)))
+    wide = numbers.tobytes()
+    narrow = bytearray(PIECE_BYTES)
+    narrow[0::2], narrow[1::2] = wide[2::4], wide[3::4]
+    return bytes(narrow)
+
+
+def cuda(count, kind):
     driver = ctypes.CDLL("libcuda.so.1")
 
     def must(status):
         if status != 0:
             raise SystemExit(f"CUDA error {status}")
 
-    context, address, host = (
-        ctypes.c_void_p(),
-        ctypes.c_uint64(),
-        ctypes.create_string_buffer(count),
-    )
+    piece = content(kind)
+    context, address = ctypes.c_void_p(), ctypes.c_uint64()
+    host = (ctypes.c_char * count).from_buffer(bytearray(piece * (count // len(piece))))
     must(driver.cuInit(0))
     must(driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))
     must(driver.cuCtxSetCurrent(context))
     must(driver.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(count)))
-    ctypes.memset(host, 1, count)
 
     def seconds(copy, *arguments):
         began = time.monotonic()
@@ -124,4 +136,4 @@ if __name__ == "__main__":
     elif command == "raw":
         print(json.dumps(raw(words[0], *map(int, words[1:]))))
     else:
-        print(json.dumps(cuda(int(words[0]))))
+        print(json.dumps(cuda(int(words[0]), words[1])))

@@ -125,9 +125,10 @@ class Setup:
             "reconnects": out.count("reconnected to"),
         }
 
-    def bulk(self):
+    def bulk(self, kind="random", **environment):
         return bulk(
-            self.wan.at_client(sys.executable, BULK, "cuda", BULK_BYTES), env=self.environment
+            self.wan.at_client(sys.executable, BULK, "cuda", BULK_BYTES, kind),
+            env={**self.environment, **environment},
         )
 
     def stop(self):
@@ -200,6 +201,32 @@ class Bench:
             )
         return {"rtt_ms": rtt_ms, "rate_mbit": rate_mbit, "raw": raw, "farcall": ours}
 
+    def compression(self, rtt_ms, rates_mbit, rounds):
+        """Weights in bf16, 1 GiB in each direction, with compression and without, in turn."""
+        print(
+            f"\n1 GiB of weights in bf16 at {rtt_ms} ms, {self.options.scheme}://: seconds\n\n"
+            "| Gbit/s | | as they are | compressed where it helps | median ratio |\n|---|---|---|---|---|"
+        )
+        rows = []
+        for rate in rates_mbit:
+            runs = {"off": [], "auto": []}
+            with Wan(BOX, rtt_ms=rtt_ms, rate_mbit=rate) as wan:
+                setup = self.setup(wan)
+                for _ in range(rounds):
+                    for how, found in runs.items():
+                        found.append(setup.bulk("weights", FARCALL_COMPRESSION=how))
+                setup.stop()
+            rows.append({"rtt_ms": rtt_ms, "rate_mbit": rate, **runs})
+            for way in ("up", "down"):
+                plain, packed = ([run[way] for run in runs[how]] for how in ("off", "auto"))
+                print(
+                    f"| {rate / 1000:g} | {way} | {', '.join(f'{t:.2f}' for t in plain)} | "
+                    f"{', '.join(f'{t:.2f}' for t in packed)} | "
+                    f"{statistics.median(packed) / statistics.median(plain):.2f} |",
+                    flush=True,
+                )
+        return rows
+
     def model(self, at_home, run, rtt_ms, rate_mbit):
         """Seconds: at home, what is waited for, and the bytes. HELLO and the lanes are a round trip each in
         the count, and as many more as the connection needs ahead of it."""
@@ -247,6 +274,9 @@ def main():
     parser.add_argument("--json")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--scheme", choices=("tls", "tcp"), default="tls")
+    parser.add_argument(
+        "--compression", action="store_true", help="only weights, with compression and without"
+    )
     parser.add_argument("--quick", action="store_true", help="1 and 30 ms at 1 Gbit, and the cut")
     options = parser.parse_args()
     Wan.check()
@@ -256,6 +286,11 @@ def main():
                 [FARCALL, "cert", *words, "--dir", folder], check=True, capture_output=True
             )
         bench = Bench(options, folder)
+        if options.compression:
+            rows = bench.compression(30, (500, 1000, 2500, 5000), 3)
+            if options.json:
+                pathlib.Path(options.json).write_text(json.dumps({"compression": rows}, indent=1))
+            return
         control = pathlib.Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
         local = bench.local()
         print(

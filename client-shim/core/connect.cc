@@ -163,7 +163,7 @@ Result<Connected> OpenAt(const std::string& endpoint, Hello hello,
 }
 
 // Where a pool leads, as far as that is as safe as the pool was asked to be.
-std::vector<std::string> SafeEndpoints(const Redirect& told, bool is_tls) {
+std::vector<std::string> SafeEndpoints(const Redirect& redirect, bool is_tls) {
   std::vector<std::string> safe;
   for (const std::string& endpoint : redirect.endpoints)
     if (!is_tls || SchemeOf(endpoint) == "tls" || IsLoopbackUrl(endpoint)) safe.push_back(endpoint);
