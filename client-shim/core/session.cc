@@ -16,6 +16,7 @@
 #include "client-shim/core/log.h"
 #include "client-shim/core/stats.h"
 #include "generated/proto/call_info.h"
+#include "proto/session_features.h"
 
 namespace farcall::client {
 
