@@ -3,10 +3,12 @@
 """Network budgets: bytes a second of a vGPU, seen by an observer outside our counters. The bound is one-sided: a slow
 machine moves fewer bytes in the same time, never more."""
 
+import ctypes.util
 import json
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -176,6 +178,55 @@ class Congestion(unittest.TestCase):
         )
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertIn("tcp_congestion: 'pigeon' is no congestion control", done.stderr)
+
+
+ROUND = """
+import ctypes, sys
+cuda, count = ctypes.CDLL("libcuda.so.1"), 8 << 20
+context, address = ctypes.c_void_p(), ctypes.c_uint64()
+assert cuda.cuInit(0) == 0 and cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert cuda.cuCtxSetCurrent(context) == 0
+assert cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(count)) == 0
+letters = bytes(range(16)) * (count // 16)
+host, back = ctypes.create_string_buffer(letters, count), ctypes.create_string_buffer(count)
+assert cuda.cuMemcpyHtoD_v2(address, host, ctypes.c_size_t(count)) == 0
+assert cuda.cuMemcpyDtoH_v2(back, address, ctypes.c_size_t(count)) == 0
+assert back.raw == letters
+"""
+BULK_BYTES = 8 << 20
+
+
+class Compression(unittest.TestCase):
+    """Bulk data that crosses smaller. Within a host it is not compressed unless a client insists."""
+
+    def bytes_out(self, server, **environment):
+        client = run(server.url, sys.executable, "-c", ROUND, environment=environment)
+        self.assertEqual(client.process.returncode, 0, client.err)
+        return client.stats()["bytes_out"]
+
+    def setUp(self):
+        if ctypes.util.find_library("zstd") is None:
+            self.skipTest("no libzstd.so.1")
+
+    def test_a_client_may_insist(self):
+        with Server() as server:
+            self.assertGreater(self.bytes_out(server), BULK_BYTES)
+            self.assertLess(self.bytes_out(server, FARCALL_COMPRESSION="always"), BULK_BYTES // 4)
+            self.assertGreater(self.bytes_out(server, FARCALL_COMPRESSION="off"), BULK_BYTES)
+
+    def test_a_server_may_not_want_it(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as config:
+            config.write('compression = "off"\n')
+            config.flush()
+            with Server("--config", config.name) as server:
+                self.assertGreater(self.bytes_out(server, FARCALL_COMPRESSION="always"), BULK_BYTES)
+
+    def test_what_cannot_be_is_refused(self):
+        with Server() as server:
+            client = run(server.url, "steps", 1, environment={"FARCALL_COMPRESSION": "lots"})
+        self.assertNotEqual(client.process.returncode, 0)
+        [line] = [line for line in client.err if "lots" in line]
+        self.assertIn("must be auto, off or always", line)
 
 
 if __name__ == "__main__":
