@@ -57,7 +57,9 @@ class Idle(unittest.TestCase):
             until(lambda: not server.workers(), what="the session's end")
 
     def test_an_idle_session_whose_link_was_lost_goes_on(self):
-        with Server("--grace", "60") as server, proxy_of(server) as proxy:
+        with Server("--grace", "60") as server:
+            proxy = proxy_of(server)
+            self.addCleanup(proxy.close)
             told = self.check(server, proxy.url)
             proxy.cut()
             self.assertEqual(told.say("take 1"), "code 0")
