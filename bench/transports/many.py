@@ -68,6 +68,7 @@ def start(url, *command):
         FARCALL_ENDPOINT=url,
         LD_LIBRARY_PATH=str(BUILD / "lib/farcall"),
         FARCALL_TRANSPORT=url[:3],
+        FARCALL_LOG="error",
     )
     return subprocess.Popen(
         [*map(str, command)], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
