@@ -287,7 +287,7 @@ def main():
             )
         bench = Bench(options, folder)
         if options.compression:
-            rows = bench.compression(30, (500, 1000, 2500, 5000), 3)
+            rows = bench.compression(30, (1000, 2500, 5000), 3)
             if options.json:
                 pathlib.Path(options.json).write_text(json.dumps({"compression": rows}, indent=1))
             return
