@@ -23,7 +23,7 @@ Ns At(double gigabytes_per_s) {
 }
 
 TEST(PackingPolicyTest, DoesNothingWhileTheLaneIsNeverFull) {
-  PackingPolicy policy;
+  PackingPolicy policy(1);
   for (int i = 0; i < 100; ++i) {
     EXPECT_FALSE(policy.ShouldTry());
     EXPECT_FALSE(policy.ShouldPack());
@@ -32,7 +32,7 @@ TEST(PackingPolicyTest, DoesNothingWhileTheLaneIsNeverFull) {
 }
 
 TEST(PackingPolicyTest, PacksWhereTheLaneIsSlowerAndTheBytesGetSmaller) {
-  PackingPolicy policy;
+  PackingPolicy policy(1);
   policy.Sent(kMiB, At(0.1), /*was_full=*/true);
   EXPECT_FALSE(policy.ShouldPack());  // not known yet what comes of it
   ASSERT_TRUE(policy.ShouldTry());
@@ -41,16 +41,27 @@ TEST(PackingPolicyTest, PacksWhereTheLaneIsSlowerAndTheBytesGetSmaller) {
 }
 
 TEST(PackingPolicyTest, LeavesAFastLaneAlone) {
-  PackingPolicy policy;
+  PackingPolicy policy(1);
   policy.Sent(kMiB, At(2), /*was_full=*/true);
   ASSERT_TRUE(policy.ShouldTry());
   policy.Tried(kMiB, kMiB / 4, At(0.7));
   EXPECT_FALSE(policy.ShouldPack());
 }
 
+// Each could do with a processor of its own.
+TEST(PackingPolicyTest, LanesTogetherTakeHalfAProcessorAtMost) {
+  for (const bool is_one : {true, false}) {
+    PackingPolicy policy(is_one ? 1 : 8);
+    policy.Sent(kMiB, At(0.08), /*was_full=*/true);
+    ASSERT_TRUE(policy.ShouldTry());
+    policy.Tried(kMiB, kMiB / 2, At(0.7));
+    EXPECT_EQ(policy.ShouldPack(), is_one);
+  }
+}
+
 // Whatever little chunks wait behind.
 TEST(PackingPolicyTest, JudgesALaneByItsBytes) {
-  PackingPolicy policy;
+  PackingPolicy policy(1);
   policy.Sent(kMiB, At(2), /*was_full=*/true);
   ASSERT_TRUE(policy.ShouldTry());
   policy.Tried(kMiB, kMiB / 4, At(0.7));
@@ -59,7 +70,7 @@ TEST(PackingPolicyTest, JudgesALaneByItsBytes) {
 }
 
 TEST(PackingPolicyTest, TriesSeldomerWhatDoesNotGetSmaller) {
-  PackingPolicy policy;
+  PackingPolicy policy(1);
   int tries = 0;
   for (int i = 0; i < 1000; ++i) {
     policy.Sent(kMiB, At(0.1), /*was_full=*/true);
@@ -75,15 +86,15 @@ TEST(PackingPolicyTest, TriesSeldomerWhatDoesNotGetSmaller) {
 
 // It then takes its chunks at the compressor's speed, and is no slower than it was.
 TEST(PackingPolicyTest, StopsWhereTheCompressorHasBecomeTheSlowerOne) {
-  PackingPolicy policy;
-  policy.Sent(kMiB, At(0.5), /*was_full=*/true);
+  PackingPolicy policy(1);
+  policy.Sent(kMiB, At(0.2), /*was_full=*/true);
   ASSERT_TRUE(policy.ShouldTry());
   policy.Tried(kMiB, kMiB / 2, At(1));
   ASSERT_TRUE(policy.ShouldPack());
   int chunks = 0;
   for (; policy.ShouldPack() && chunks < 100; ++chunks) {
-    policy.Tried(kMiB, kMiB / 2, At(0.2));
-    policy.Sent(kMiB / 2, At(0.2), /*was_full=*/false);
+    policy.Tried(kMiB, kMiB / 2, At(0.1));
+    policy.Sent(kMiB / 2, At(0.1), /*was_full=*/false);
   }
   EXPECT_LT(chunks, 20);
 }

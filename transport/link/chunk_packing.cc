@@ -42,7 +42,8 @@ void PackingPolicy::Tried(size_t bytes, size_t packed_bytes, Ns took) {
 }
 
 bool PackingPolicy::ShouldPack() const {
-  return was_tried_ && std::max(pack_ns_, ratio_ * lane_ns()) < kMinGain * lane_ns();
+  return was_tried_ && pack_ns_ * lanes_ < kMaxProcessor * lane_ns() &&
+         std::max(pack_ns_, ratio_ * lane_ns()) < kMinGain * lane_ns();
 }
 
 bool PackingPolicy::ShouldTry() {

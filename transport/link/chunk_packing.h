@@ -21,6 +21,9 @@ class PackingPolicy {
  public:
   using Ns = std::chrono::nanoseconds;
 
+  // `lanes` of the link, which may all be as busy as this one.
+  explicit PackingPolicy(uint32_t lanes) : lanes_(lanes) {}
+
   // The lane took a chunk: `bytes` on the wire in the time since it took the one before, or since
   // it began this one if it had nothing to do between. `was_full`: its socket was meanwhile.
   void Sent(size_t bytes, Ns took, bool was_full);
@@ -33,6 +36,8 @@ class PackingPolicy {
 
  private:
   static constexpr double kMinGain = 0.95;  // the cost of a chunk against its cost as it is
+  // Of one processor, what all lanes together may keep busy: copies and records need some too.
+  static constexpr double kMaxProcessor = 0.5;
   static constexpr uint32_t kFirstRetry = 16, kLastRetry = 256;  // chunks between tries in vain
 
   static constexpr double kWindowBytes = 8 << 20;  // of the lane's speed
@@ -41,6 +46,7 @@ class PackingPolicy {
   // For each byte on the wire; 0: the lane is not known to be the slower side.
   double lane_ns() const { return is_slow() ? lane_took_ns_ / lane_bytes_ : 0; }
 
+  const uint32_t lanes_;
   double lane_bytes_ = 0, lane_took_ns_ = 0;  // what was long ago counts less
   double pack_ns_ = 0;                        // for each byte before
   double ratio_ = 1;                          // packed to unpacked
@@ -53,7 +59,7 @@ class PackingPolicy {
 class ChunkPacker {
  public:
   // `always`: without a look at the lane, for tests.
-  explicit ChunkPacker(bool always) : always_(always) {}
+  explicit ChunkPacker(bool always, uint32_t lanes = 1) : always_(always), policy_(lanes) {}
   ~ChunkPacker();
   ChunkPacker(const ChunkPacker&) = delete;
   ChunkPacker& operator=(const ChunkPacker&) = delete;

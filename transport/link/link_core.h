@@ -85,7 +85,7 @@ class LinkCore {
 
   struct LaneDial;
   struct Lane {
-    explicit Lane(bool always_packs) : packer(always_packs) {}
+    Lane(bool always_packs, uint32_t lanes) : packer(always_packs, lanes) {}
     uint32_t index = 0;
     Mutex writer;  // guards what follows
     ChunkHeader header;

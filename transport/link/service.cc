@@ -42,7 +42,7 @@ LinkCore::LinkCore(LinkObserver& observer, const LinkOptions& options, Link::Rec
       idle_spin_(std::chrono::microseconds(options.spin_us)) {
   for (uint32_t i = 0; i < options.lanes; ++i) {
     const bool always_packs = options.packing == LinkOptions::Packing::kAlways;
-    lanes_.push_back(std::make_unique<Lane>(always_packs));
+    lanes_.push_back(std::make_unique<Lane>(always_packs, options.lanes));
     lanes_.back()->index = i;
   }
   if (!service_.Start("farcall-link", &LinkCore::Serve, this)) {
