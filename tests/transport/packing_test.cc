@@ -49,7 +49,7 @@ TEST(PackingPolicyTest, LeavesAFastLaneAlone) {
 }
 
 // Each could do with a processor of its own.
-TEST(PackingPolicyTest, LanesTogetherTakeHalfAProcessorAtMost) {
+TEST(PackingPolicyTest, LanesTogetherTakePartOfAProcessor) {
   for (const bool is_one : {true, false}) {
     PackingPolicy policy(is_one ? 1 : 8);
     policy.Sent(kMiB, At(0.08), /*was_full=*/true);

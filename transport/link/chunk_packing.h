@@ -15,7 +15,7 @@
 namespace farcall {
 
 // When the chunks of a lane are compressed: what the lane has been seen to take against what the
-// compressor has. Times are wall time, so that a busy processor counts against compression.
+// compressor has.
 //   Thread  one at a time
 class PackingPolicy {
  public:
@@ -27,7 +27,7 @@ class PackingPolicy {
   // The lane took a chunk: `bytes` on the wire in the time since it took the one before, or since
   // it began this one if it had nothing to do between. `was_full`: its socket was meanwhile.
   void Sent(size_t bytes, Ns took, bool was_full);
-  // A try: `bytes` became `packed_bytes`.
+  // A try: `bytes` became `packed_bytes`, in so much of a processor's time.
   void Tried(size_t bytes, size_t packed_bytes, Ns took);
   // Whether the next chunk should be compressed.
   bool ShouldPack() const;
@@ -36,8 +36,8 @@ class PackingPolicy {
 
  private:
   static constexpr double kMinGain = 0.95;  // the cost of a chunk against its cost as it is
-  // Of one processor, what all lanes together may keep busy: copies and records need some too.
-  static constexpr double kMaxProcessor = 0.5;
+  // Of one processor, what all lanes together may keep busy: copies and records need theirs.
+  static constexpr double kMaxProcessor = 0.4;
   static constexpr uint32_t kFirstRetry = 16, kLastRetry = 256;  // chunks between tries in vain
 
   static constexpr double kWindowBytes = 8 << 20;  // of the lane's speed
