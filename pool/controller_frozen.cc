@@ -141,7 +141,7 @@ Effects Controller::AnswerFrozen(const HostReport& report) {
     effects.refusal = NoStore(store_fault());
     return effects;
   }
-  Answer answer{report.incarnation, report.beat, 1, {}};
+  Answer answer{report.incarnation, report.beat, 1, {}, {}};
   for (const Grant& grant : told->second.grants) {
     const Claim* claim = core_.Find(grant.claim);
     // What the host itself has let go may be another's by now.

@@ -307,6 +307,11 @@ void GrpcServer::AgentStream::Tell(const Answer& told) {
   answer.set_pool(link_->options().pool);
   answer.set_key(HexOf(link_->options().key));
   for (const Grant& grant : told.grants) *answer.add_grants() = ToProto(grant);
+  for (const auto& [claim, reason] : told.ended) {
+    v1::EndedClaim* ended = answer.add_ended();
+    ended->set_claim(claim);
+    ended->set_reason(reason);
+  }
   Send(std::move(answer));
 }
 

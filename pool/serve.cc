@@ -89,10 +89,9 @@ int ServePool(const PoolServeOptions& options,
   Result<std::unique_ptr<Store>> store = Store::Open(options.store, &loaded);
   if (!store.ok()) return Fail(kExitFailure, store.status().message());
   Controller controller(std::move(*store), loaded, options.timing, options.limits);
-  Service service(&controller,
-                  {loaded.pool, loaded.key, options.spread, options.join_token,
-                   callers.wants_token() || !options.join_token.empty(), "", "", "", "",
-                   options.max_queue_priority});
+  Service service(&controller, {loaded.pool, loaded.key, options.spread, options.join_token,
+                                callers.wants_token() || !options.join_token.empty(), "", "", "",
+                                "", options.max_queue_priority});
   GrpcServer grpc_server(&service,
                          {options.grpc, callers, loaded.pool, PublicHalf(loaded.key), options.tls});
   RestServer rest_server(&service, callers, options.tls);

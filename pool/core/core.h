@@ -126,6 +126,7 @@ struct Refusal {
 struct Answer {
   uint64_t incarnation = 0, beat = 0, number = 0;
   std::vector<Grant> grants;
+  std::map<std::string, std::string> ended;  // claims that the host is to let go, and why
 };
 struct LogEntry {  // a line of /v1/events
   std::string kind, claim, host, text;
@@ -231,6 +232,7 @@ class Core {
   void OnRefusal(Host& host, Claim& claim, const std::string& why);
   void MissClaims(Host& host, const std::set<std::string>& told);
   std::vector<Grant> GrantsOf(Host& host);
+  std::map<std::string, std::string> EndedOn(const Host& host) const;
   Answer AnswerTo(Host& host);
   HostState StateOfPresent(const Host& host) const;
   void Settle(Host& host);  // draining or drained, as its claims say
@@ -295,11 +297,11 @@ class Core {
   Order last_order_ = 0;
   std::set<std::pair<Ms, std::string>> deadlines_;
   std::map<std::string, Ms> armed_;
-  std::map<std::string, Kept> kept_;    // by claim
+  std::map<std::string, Kept> kept_;       // by claim
   std::map<int32_t, size_t> preemptible_;  // claims with a place, by queue priority
-  std::map<std::string, Ms> avoiding_;  // pending claims and when they try all hosts again
-  std::set<std::string> beats_;         // hosts that have to be told, of the event under way
-  Effects* effects_ = nullptr;          // of it
+  std::map<std::string, Ms> avoiding_;     // pending claims and when they try all hosts again
+  std::set<std::string> beats_;            // hosts that have to be told, of the event under way
+  Effects* effects_ = nullptr;             // of it
 };
 
 }  // namespace farcall::pool

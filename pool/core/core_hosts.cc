@@ -247,8 +247,16 @@ std::vector<Grant> Core::GrantsOf(Host& host) {
   return grants;
 }
 
+std::map<std::string, std::string> Core::EndedOn(const Host& host) const {
+  std::map<std::string, std::string> ended;
+  for (const std::string& id : host.claims)
+    if (const Claim& claim = claims_.at(id); claim.state == ClaimState::kReleasing)
+      ended[id] = claim.reason;
+  return ended;
+}
+
 Answer Core::AnswerTo(Host& host) {
-  return {host.incarnation, host.beat, ++host.answers, GrantsOf(host)};
+  return {host.incarnation, host.beat, ++host.answers, GrantsOf(host), EndedOn(host)};
 }
 
 void Core::On(const Regranted& event) {

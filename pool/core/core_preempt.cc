@@ -36,9 +36,8 @@ bool Core::Preempt(Claim& claim) {
   if (!may_any) return false;
   if (auto kept = kept_.find(claim.id); kept != kept_.end() && !kept->second.leaving.empty())
     return true;
-  std::optional<Eviction> found =
-      FindEviction(hosts_, claims_, claim,
-                   [&](const Claim& other) { return MayLeave(other, claim); });
+  std::optional<Eviction> found = FindEviction(
+      hosts_, claims_, claim, [&](const Claim& other) { return MayLeave(other, claim); });
   if (!found) return false;
   Kept& kept = kept_[claim.id];
   kept = {found->place.host, found->place.devices, now_, {}, {}};

@@ -76,9 +76,10 @@ class OneHost {
     if (!FitsWithout(device, all)) return std::nullopt;
     // Who would rather stay is the first to be let off; or who gives least, which may leave fewer.
     std::vector<const Claim*> by_size = all;
-    std::stable_sort(by_size.begin(), by_size.end(), [this, device](const Claim* a, const Claim* b) {
-      return PartOf(*a, gpus_[device]) > PartOf(*b, gpus_[device]);
-    });
+    std::stable_sort(by_size.begin(), by_size.end(),
+                     [this, device](const Claim* a, const Claim* b) {
+                       return PartOf(*a, gpus_[device]) > PartOf(*b, gpus_[device]);
+                     });
     LetOff(device, &all);
     LetOff(device, &by_size);
     return by_size.size() < all.size() ? by_size : all;

@@ -22,13 +22,13 @@ inline constexpr Ms kNever = std::numeric_limits<Ms>::max();
 inline constexpr uint32_t kWholeMilli = 1000;
 
 enum class ClaimState : uint8_t {
-  kPending,    // waits for a place; holds nothing
-  kReserved,   // placed; its host has not accepted yet
-  kBound,      // its host has accepted; no session yet
-  kActive,     // a session runs
-  kIdle,       // the last session has ended
-  kPreempting, // asked to leave for another claim; its sessions go on until the grace is over
-  kReleasing,  // on its way out; capacity is held until the host confirms
+  kPending,     // waits for a place; holds nothing
+  kReserved,    // placed; its host has not accepted yet
+  kBound,       // its host has accepted; no session yet
+  kActive,      // a session runs
+  kIdle,        // the last session has ended
+  kPreempting,  // asked to leave for another claim; its sessions go on until the grace is over
+  kReleasing,   // on its way out; capacity is held until the host confirms
   kReleased,
   kExpired,
   kFailed,
@@ -40,12 +40,12 @@ inline constexpr size_t kHostStates = 6;
 
 // What is asked for. Zeros: see each.
 struct Ask {
-  uint32_t count = 1;             // GPUs, all of one host
-  uint64_t memory_bytes = 0;      // on each; 0: a whole GPU that nobody else is on
-  uint32_t share_milli = 0;       // guaranteed; 0: none
-  uint32_t limit_milli = 0;       // cap; 0: none
-  uint64_t net_bytes_per_s = 0;   // both directions together; 0: what its host allows
-  uint8_t priority = 0;           // class of device time, as QuotaRequest has it: 0 normal, 1 high, 2 low
+  uint32_t count = 1;            // GPUs, all of one host
+  uint64_t memory_bytes = 0;     // on each; 0: a whole GPU that nobody else is on
+  uint32_t share_milli = 0;      // guaranteed; 0: none
+  uint32_t limit_milli = 0;      // cap; 0: none
+  uint64_t net_bytes_per_s = 0;  // both directions together; 0: what its host allows
+  uint8_t priority = 0;  // class of device time, as QuotaRequest has it: 0 normal, 1 high, 2 low
   int32_t queue_priority = 0;     // the higher is placed first, whenever it came
   bool preemptible = false;       // claims of a higher queue priority may have its place
   std::string model;              // part of the GPU's name; empty: any

@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <tuple>
 
 #include "proto/handshake.h"
+#include "proto/printable.h"
 #include "server/control/memory_file.h"
 #include "server/device/steady_now.h"
 #include "server/device/uuid_text.h"
@@ -202,6 +204,20 @@ std::string PoolMember::ReportJson() {
   return report.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+namespace {
+
+// Why claims have ended: what a pool says is shown to their programs.
+std::map<std::string, std::string> ReasonsIn(const Json& answer) {
+  std::map<std::string, std::string> reasons;
+  auto ended = answer.find("ended");
+  if (ended == answer.end() || !ended->is_array()) return reasons;
+  for (const Json& one : *ended)
+    if (one.is_object()) reasons[Text(one, "claim")] = Printable(Text(one, "reason"));
+  return reasons;
+}
+
+}  // namespace
+
 void PoolMember::OnPoolAnswer(const control::PoolAnswer& message, int file) {
   Result<std::vector<std::byte>> bytes = ReadMemoryFile(file, kMaxAnswerBytes);
   if (!bytes.ok()) return;
@@ -226,8 +242,14 @@ void PoolMember::OnPoolAnswer(const control::PoolAnswer& message, int file) {
   for (size_t i = 0; is_key && i < read.size(); ++i)
     read[i] = static_cast<uint8_t>(std::strtoul(key.substr(2 * i, 2).c_str(), nullptr, 16));
   if (is_key) leases_.SetPool(Text(answer, "pool"), read);
-  for (const std::string& claim : *ends)
-    calls_.end_sessions(claim, "the pool has released claim " + claim);
+  const std::map<std::string, std::string> reasons = ReasonsIn(answer);
+  for (const std::string& claim : *ends) {
+    auto told = reasons.find(claim);
+    const bool was_asked_for = told == reasons.end() || told->second == "asked for";
+    calls_.end_sessions(claim, was_asked_for
+                                   ? "the pool has released claim " + claim
+                                   : "the pool has ended claim " + claim + ": " + told->second);
+  }
   for (const std::string& claim : ledger_.TakeChanges()) {
     auto held = ledger_.held().find(claim);
     if (held == ledger_.held().end() || !held->second.wanted) continue;

@@ -44,6 +44,10 @@ class Preemption(PoolCase):
 
         until(lambda: self.state(pool, high) == "bound", what="the other's place")
         self.assertNotEqual(self.say(client, f"take {MIB}"), "code 0")
+        self.assertIn(
+            f"the pool has ended claim {low['id']}: preempted by {high['id']}",
+            "\n".join(client.err),
+        )
         waits = pool.claim(low["id"])
         self.assertEqual(
             (waits["state"], waits["reason"]), ("pending", f"preempted by {high['id']}")
