@@ -12,7 +12,10 @@ GRACE_S = 3
 
 class Preemption(PoolCase):
     def ask(self, pool, **request):
-        return pool.post("/v1/claims", memory_bytes=str(1400 * MIB), **request)
+        """Most of the one device: two do not fit."""
+        (device,) = until(lambda: pool.hosts().get("one"), what="the host")["gpus"]
+        most = int(device["memory_bytes"]) * 7 // 10
+        return pool.post("/v1/claims", memory_bytes=str(most), **request)
 
     def state(self, pool, claim):
         return pool.claim(claim["id"])["state"]
@@ -38,7 +41,9 @@ class Preemption(PoolCase):
         high = self.ask(pool, queue_priority=10)
         warned = pool.claim(low["id"])
         self.assertEqual((warned["state"], warned["preempted_by"]), ("preempting", high["id"]))
-        self.assertIn(f"for claim {high['id']}, whose queue priority is higher", self.explain(pool, low))
+        self.assertIn(
+            f"for claim {high['id']}, whose queue priority is higher", self.explain(pool, low)
+        )
         self.assertIn("1 claim(s) of a lower priority leave", self.explain(pool, high))
         self.assertEqual(self.say(client, f"take {100 * MIB}"), "code 0")  # it runs on
 
