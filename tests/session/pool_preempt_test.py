@@ -39,6 +39,7 @@ class Preemption(PoolCase):
         until(lambda: self.state(pool, low) == "active", what="its session")
 
         high = self.ask(pool, queue_priority=10)
+        until(lambda: self.state(pool, low) == "preempting", what="the warning")
         warned = pool.claim(low["id"])
         self.assertEqual((warned["state"], warned["preempted_by"]), ("preempting", high["id"]))
         self.assertIn(
@@ -72,7 +73,7 @@ class Preemption(PoolCase):
         client = self.teller(pool, FARCALL_CLAIM=low["id"])
         until(lambda: self.state(pool, low) == "active", what="its session")
         high = self.ask(pool, queue_priority=10)
-        self.assertEqual(self.state(pool, low), "preempting")
+        until(lambda: self.state(pool, low) == "preempting", what="the warning")
         pool.call("DELETE", "/v1/claims/" + high["id"])
         self.assertEqual(self.state(pool, low), "active")
         self.assertEqual(self.say(client, f"take {100 * MIB}"), "code 0")
