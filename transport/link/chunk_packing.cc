@@ -12,8 +12,8 @@ namespace farcall {
 namespace {
 
 constexpr int kLevel = 1;
-constexpr size_t kSampleBytes = 64u << 10;  // of a chunk, to learn how small it gets
-constexpr double kOfNew = 0.25;             // weight of the last measurement of the compressor
+constexpr size_t kSampleBytes = 256u << 10;  // of a chunk, to learn how small it gets
+constexpr double kOfNew = 0.25;              // weight of the last measurement of the compressor
 
 // Of a processor, by this thread so far.
 PackingPolicy::Ns ThreadTime() {
