@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kLevel = 1;
 constexpr size_t kSampleBytes = 256u << 10;  // of a chunk, to learn how small it gets
-constexpr double kOfNew = 0.25;              // weight of the last measurement of the compressor
+constexpr double kOfNew = 0.1;               // weight of the last measurement of the compressor
 
 // Of a processor, by this thread so far.
 PackingPolicy::Ns ThreadTime() {
@@ -40,7 +40,8 @@ void PackingPolicy::Sent(size_t bytes, Ns took, bool was_full) {
 
 void PackingPolicy::Tried(size_t bytes, size_t packed_bytes, Ns took) {
   const double ns = static_cast<double>(took.count()) / static_cast<double>(bytes);
-  pack_ns_ = was_tried_ ? (1 - kOfNew) * pack_ns_ + kOfNew * ns : ns;
+  // Beside other threads a try takes longer than it need, never shorter.
+  pack_ns_ = !was_tried_ || ns < pack_ns_ ? ns : (1 - kOfNew) * pack_ns_ + kOfNew * ns;
   const double ratio = static_cast<double>(packed_bytes) / static_cast<double>(bytes);
   ratio_ = was_tried_ ? (ratio_ + ratio) / 2 : ratio;
   was_tried_ = true;

@@ -37,8 +37,8 @@ class PackingPolicy {
  private:
   static constexpr double kMinGain = 0.95;  // the cost of a chunk against its cost as it is
   // Of one processor, what all lanes together may keep busy: copies and records need theirs.
-  static constexpr double kMaxProcessor = 0.4;
-  static constexpr uint32_t kFirstRetry = 16, kLastRetry = 256;  // chunks between tries in vain
+  static constexpr double kMaxProcessor = 0.45;
+  static constexpr uint32_t kFirstRetry = 4, kLastRetry = 256;  // chunks between tries in vain
 
   static constexpr double kWindowBytes = 8 << 20;  // of the lane's speed
 
