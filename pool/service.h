@@ -30,7 +30,7 @@ struct ServiceOptions {
   std::string join_token;         // lasts, and lets any number of hosts in; empty: there is none
   bool hosts_need_tokens = true;  // false: whoever comes is a host
   std::string grpc, data, rest, health;  // addresses, for /v1/pool and whoever asks at pool://
-  int32_t max_queue_priority = 0;  // that a tenant may ask for
+  int32_t max_queue_priority = 0;        // that a tenant may ask for
   Ms longest_wait = 60'000;  // a request waits no longer for a claim, whatever it asks for
 };
 

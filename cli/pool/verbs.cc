@@ -258,8 +258,9 @@ void AddSet(CLI::App& app, int& exit_code) {
       ->add_option("--queue-priority", flags->queue_priority,
                    "place in the queue: the higher is placed first")
       ->check(CLI::Range(-1000, 1000));
-  command->add_option("--preemptible", flags->preemptible,
-                      "whether claims of a higher queue priority may have its place: true or false");
+  command->add_option(
+      "--preemptible", flags->preemptible,
+      "whether claims of a higher queue priority may have its place: true or false");
   command->footer("Example: farcall pool set c-0123456789abcdef --share 50%");
   command->callback([pool, flags, &exit_code] { exit_code = Set(*pool, *flags); });
 }

@@ -381,9 +381,9 @@ class RogueHost(TenantsCase):
             client = run(fake.endpoint, sys.executable, HERE / "programs/teller.py")
             return client.process.returncode, "\n".join(client.err)
 
-        self.assertIn(
-            "for another start of this host's server",
-            until(lambda: shown(lease)[1], what="a refusal"),
+        until(  # before that its pool is not known there
+            lambda: "for another start of this host's server" in shown(lease)[1],
+            what="the lease's refusal",
         )
 
         def fresh():
