@@ -44,6 +44,8 @@ Status LinkCore::SendFrame(std::unique_ptr<FrameBuffer> frame) {
     std::lock_guard order(order_);
     const size_t kept_bytes = FrameAccess::CapacityBytes(*frame);
     if (tail_bytes_ + kept_bytes > options_.max_tail_bytes) [[unlikely]] {
+      // The frame owns its memory.
+      // NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDeleteLeaks)
       FARCALL_TRY(WaitTailRoom(kept_bytes));
     }
     FARCALL_TRY(AppendFrame(std::move(frame), /*closing=*/false, &seq));
