@@ -106,7 +106,6 @@ bool Service::CouldNeverFit(const std::string& id) {
 }
 
 Outcome Service::MayRank(const Caller& caller, int32_t queue_priority) const {
-  std::lock_guard lock(mutex_);
   if (caller.is_operator || queue_priority <= options_.max_queue_priority) return {};
   return Failed(403, "forbidden",
                 "queue_priority " + std::to_string(queue_priority) + ": this token may ask for " +

@@ -119,7 +119,10 @@ def is_unmarked(written):
 def violation(file, number, target, written):
     """The line that says which rule an include breaks; None: it breaks none."""
     if is_unmarked(written):
-        return f'{file}:{number}: includes "{written}", which is not in the tree: a generated header is "generated/{written}"'
+        return (
+            f'{file}:{number}: includes "{written}", which is not in the tree: '
+            f'a generated header is "generated/{written}"'
+        )
     source = folder_of(file)
     if source is None or any(is_below(file, free) for free in FREE):
         return None

@@ -4,19 +4,10 @@
 FARCALL_BUILD=$PWD/build/release PYTHONPATH=tests/session python3 bench/isolation/session_memory.py [SESSIONS...]
 """
 
-import pathlib
 import subprocess
 import sys
 
-from harness import Client, Server, until
-
-
-def memory(pid):
-    """(RSS, PSS)"""
-    lines = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    sizes = {line.split(":")[0]: int(line.split()[1]) / 1024 for line in lines[1:]}
-    return sizes["Rss"], sizes["Pss"]
-
+from harness import Client, Server, memory_of, until
 
 for sessions in map(int, sys.argv[1:] or ("1", "20")):
     with Server("--mem", "64MiB") as server:
@@ -24,11 +15,12 @@ for sessions in map(int, sys.argv[1:] or ("1", "20")):
         for client in clients:
             client.wait_line("held")
         until(lambda: len(server.workers()) >= sessions, 60, "a worker each")
-        workers = [memory(pid) for pid in server.workers()]
-        own = memory(server.process.pid)
+        workers = [memory_of(pid) for pid in server.workers()]
+        own = memory_of(server.process.pid)
         mean = [sum(column) / len(workers) for column in zip(*workers)]
         print(
-            f"{sessions} sessions: supervisor RSS {own[0]:.1f} PSS {own[1]:.1f}; a worker RSS {mean[0]:.1f} PSS {mean[1]:.1f}"
+            f"{sessions} sessions: supervisor RSS {own[0]:.1f} PSS {own[1]:.1f}; "
+            f"a worker RSS {mean[0]:.1f} PSS {mean[1]:.1f}"
         )
         for client in clients:
             client.kill()

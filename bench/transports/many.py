@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What many sessions of one server cost while they are idle, and how evenly they are served while all ask at once.
+"""What many sessions of one server cost while they are idle, and how evenly they are served while
+all ask at once.
 
-    many.py [--json FILE] [--scheme tcp|shm] [--idle N] [--active N] [--seconds S]     FARCALL_BUILD names the build tree
+    many.py [--json FILE] [--scheme tcp|shm] [--idle N] [--active N] [--seconds S]
 
-One server of the dry device. Idle: N programs that hold 1 MiB each and wait for their standard input; processor time and context
-switches of the programs and of the server with its workers, after they have settled. Active: N programs that copy 4 bytes to the
-host again and again, a round trip each, for S seconds; what the slowest, the median and the fastest of them get. Exit code 0 whatever
-the figures are.
+FARCALL_BUILD names the build tree. One server of the dry device. Idle: N programs that hold 1 MiB
+each and wait for their standard input; processor time and context switches of the programs and of
+the server with its workers, after they have settled. Active: N programs that copy 4 bytes to the
+host again and again, a round trip each, for S seconds; what the slowest, the median and the fastest
+of them get. Exit code 0 whatever the figures are.
 """
 
 import argparse
@@ -21,7 +23,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "tests/session"))
-from harness import BUILD, Server, until  # noqa: E402
+from harness import BUILD, Server, memory_of, switches_of, until  # noqa: E402
 
 SETTLE_S = 15.0  # a link falls idle 6 s after its last frame
 ACTIVE = """
@@ -51,14 +53,8 @@ def use_of(pids):
         root = pathlib.Path(f"/proc/{pid}")
         fields = (root / "stat").read_text().rsplit(")", 1)[1].split()
         seconds += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-        for task in (root / "task").iterdir():
-            for line in (task / "status").read_text().splitlines():
-                switches += int(line.split()[1]) if "ctxt_switches" in line else 0
-        rollup = (root / "smaps_rollup").read_text()
-        pss += (
-            int(next(line for line in rollup.splitlines() if line.startswith("Pss:")).split()[1])
-            / 1024
-        )
+        switches += switches_of(pid)
+        pss += memory_of(pid)[1]
     return seconds, switches, pss
 
 
@@ -154,10 +150,12 @@ def main():
     if options.active:
         row = result["active"]
         print(
-            "\n| active programs | round trips: slowest | median | fastest | all | Jain's index |\n|---|---|---|---|---|---|"
+            "\n| active programs | round trips: slowest | median | fastest | all | Jain's index |\n"
+            "|---|---|---|---|---|---|"
         )
         print(
-            f"| {row['programs']} | {row['slowest']} | {row['median']:.0f} | {row['fastest']} | {row['all']} | {row['jain']} |"
+            f"| {row['programs']} | {row['slowest']} | {row['median']:.0f} | {row['fastest']} | "
+            f"{row['all']} | {row['jain']} |"
         )
     if options.json:
         options.json.write_text(json.dumps(result, indent=1) + "\n")

@@ -3,9 +3,10 @@
 
     measure.py [--json FILE] [--device DEVICE] [--rounds N]     FARCALL_BUILD names the build tree
 
-One server listens on tcp://, tls:// and shm://; `farcall bench` runs at each in turn, once a round, and medians are printed. The raw
-limits are `farcall bench`'s own (TCP, memcpy) and, for TLS, what Python's ssl module (OpenSSL) moves between two processes for each
-lane, both ends in the same run. Exit code 0 whatever the figures are.
+One server listens on tcp://, tls:// and shm://; `farcall bench` runs at each in turn, once a round,
+and medians are printed. The raw limits are `farcall bench`'s own (TCP, memcpy) and, for TLS, what
+Python's ssl module (OpenSSL) moves between two processes for each lane, both ends in the same run.
+Exit code 0 whatever the figures are.
 """
 
 import argparse
@@ -298,14 +299,16 @@ def main():
             server.stop()
     table = rows(found, raw)
     print(
-        f"{options.rounds} rounds, device {options.device}, {LANES} lanes, {os.cpu_count()} processors, load average "
-        f"{os.getloadavg()[0]:.1f}\n\n| what | transport | measured | raw, same run | goal | met |\n|---|---|---|---|---|---|"
+        f"{options.rounds} rounds, device {options.device}, {LANES} lanes, "
+        f"{os.cpu_count()} processors, load average {os.getloadavg()[0]:.1f}\n\n"
+        "| what | transport | measured | raw, same run | goal | met |\n|---|---|---|---|---|---|"
     )
     for row in table:
         limit = "-" if row["raw"] is None else f"{row['raw']:.4g} {row['unit']}"
         met = "yes" if row["over"] <= 1 else f"no, {row['over']:.2f} x"
         print(
-            f"| {row['what']} | `{row['transport']}://` | {row['figure']:.4g} {row['unit']} | {limit} | {row['goal']} | {met} |"
+            f"| {row['what']} | `{row['transport']}://` | {row['figure']:.4g} {row['unit']} | "
+            f"{limit} | {row['goal']} | {met} |"
         )
     print(
         "\nNot here: lines of 30 ms (./scripts/bench wan), and page-locked memory over shm://, of which"

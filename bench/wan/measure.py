@@ -3,8 +3,8 @@
 
     measure.py [--json FILE] [--device DEVICE] [--scheme tls|tcp] [--quick]     FARCALL_BUILD names the build tree
 
-Client and server are in namespaces of their own. Each program has run once before, so that its kernels and the client's answers
-are known. Exit code 77 with a reason where namespaces cannot be had.
+Client and server are in namespaces of their own. Each program has run once before, so that its
+kernels and the client's answers are known. Exit code 77 with a reason where namespaces cannot be had.
 """
 
 import argparse
@@ -260,7 +260,8 @@ class Bench:
                 }
                 self.rows.append(row)
                 print(
-                    f"| {what} | {name} | {row['seconds']:.2f} s | {row['round_trips']} | {at_home:.2f} s | {row['ratio']:.1f} | "
+                    f"| {what} | {name} | {row['seconds']:.2f} s | {row['round_trips']} | "
+                    f"{at_home:.2f} s | {row['ratio']:.1f} | "
                     f"{row['model_seconds']:.2f} s | {run['reconnects'] or ''} |",
                     flush=True,
                 )
@@ -298,7 +299,8 @@ def main():
             "model: local + round trips x RTT + bytes / rate\n"
         )
         print(
-            "| line | program | time | round trips | local | ratio | model | reconnects |\n|---|---|---|---|---|---|---|---|"
+            "| line | program | time | round trips | local | ratio | model | reconnects |\n"
+            "|---|---|---|---|---|---|---|---|"
         )
         for rate in (1000,) if options.quick else RATES_MBIT:
             for rtt in (1, 30) if options.quick else RTTS_MS:

@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "cli/pool/commands.h"
+#include "cli/pool/queue_priority.h"
 #include "cli/seconds.h"
 #include "generated/proto/pool.pb.h"
 #include "pool/rest_client.h"
@@ -33,7 +34,9 @@ namespace {
 struct Flags {
   pool::PoolServeOptions options;
   std::string token_file, token_verifier, join_token_file, placer = "pack", device = "cpu";
-  double settle_seconds = 10, min_run_seconds = 60, preempt_grace_seconds = 30;
+  double settle_seconds = 10;
+  double min_run_seconds = static_cast<double>(options.timing.min_run) / 1000;
+  double preempt_grace_seconds = static_cast<double>(options.timing.preempt_grace) / 1000;
 };
 
 void AddAddresses(CLI::App* command, Flags* flags) {
@@ -183,7 +186,7 @@ void AddPoolServeCommand(CLI::App& app, int& exit_code) {
   command
       ->add_option("--max-queue-priority", flags->options.max_queue_priority,
                    "highest queue priority that a tenant may ask for; the operator may ask for any")
-      ->check(CLI::Range(-1000, 1000))
+      ->check(CheckQueuePriority())
       ->capture_default_str();
   command->add_option("--join-token-file", flags->join_token_file,
                       "file whose first line is a join token for any number of hosts (default: "

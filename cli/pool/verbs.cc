@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "cli/pool/commands.h"
+#include "cli/pool/queue_priority.h"
 #include "cli/pool_tls.h"
 #include "cli/quota_flags.h"
 #include "cli/seconds.h"
@@ -188,7 +189,7 @@ void AddRequest(CLI::App& app, int& exit_code) {
           [flags](int32_t priority) { flags->request.set_queue_priority(priority); },
           "place in the queue: the higher is placed first (default: 0); --priority is the class of "
           "device time")
-      ->check(CLI::Range(-1000, 1000));
+      ->check(CheckQueuePriority());
   command->add_flag_callback(
       "--preemptible", [flags] { flags->request.set_preemptible(true); },
       "let claims of a higher queue priority have its place, after a warning");
@@ -257,7 +258,7 @@ void AddSet(CLI::App& app, int& exit_code) {
   command
       ->add_option("--queue-priority", flags->queue_priority,
                    "place in the queue: the higher is placed first")
-      ->check(CLI::Range(-1000, 1000));
+      ->check(CheckQueuePriority());
   command->add_option(
       "--preemptible", flags->preemptible,
       "whether claims of a higher queue priority may have its place: true or false");

@@ -3,7 +3,8 @@
 
 farcall run --endpoint tls://gpu-host:7717 -- python cnn.py
 farcall run --endpoint tls://gpu-host:7717 -- python cnn.py --blocks 2 2 2 2 --width 64    ResNet-18's stages
-farcall run --endpoint tls://gpu-host:7717 -- python cnn.py --workers 4 --amp    drawn by worker processes; mixed precision
+farcall run --endpoint tls://gpu-host:7717 -- python cnn.py --workers 4 --amp
+    drawn by worker processes; mixed precision
 """
 
 import argparse
@@ -62,7 +63,8 @@ class Residual(nn.Module):
 
 
 def resnet(blocks, width):
-    """As for 32 x 32 pictures: a 3 x 3 stem, then stages of residual blocks, each but the first halving the picture and doubling the width."""
+    """As for 32 x 32 pictures: a 3 x 3 stem, then stages of residual blocks, each but the first
+    halving the picture and doubling the width."""
     layers, inputs = (
         [nn.Conv2d(3, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU()],
         width,

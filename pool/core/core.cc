@@ -229,11 +229,7 @@ void Core::Move(Claim& claim, ClaimState to, const std::string& reason) {
   }
   if (held && !holds) Hold(claim, false);
   if (IsOver(to)) --tenants_.at(claim.tenant).claims;
-  if (claim.state == ClaimState::kPreempting) {
-    if (auto kept = kept_.find(claim.preempted_by); kept != kept_.end())
-      kept->second.leaving.erase(claim.id);
-    claim.preempted_by.clear();
-  }
+  if (to != ClaimState::kPreempting) claim.preempted_by.clear();
   claim.state = to;
   claim.since = now_;
   claim.reason = reason;
@@ -349,7 +345,6 @@ void Core::Hold(const Claim& claim, bool held) {
   Host& host = found->second;
   if (held ? !host.claims.insert(claim.id).second : host.claims.erase(claim.id) == 0) return;
   Count(claim, host, held);
-  CountPreemptible(claim, held);
   if (effects_ != nullptr) effects_->shown_hosts.insert(host.name);
   if (!held) {
     CapacityCame();
@@ -358,6 +353,7 @@ void Core::Hold(const Claim& claim, bool held) {
 }
 
 void Core::Count(const Claim& claim, Host& host, bool held) {
+  CountPreemptible(claim, held);
   for (uint32_t device : claim.devices) {
     if (device >= host.gpus.size()) continue;
     Gpu& gpu = host.gpus[device];

@@ -126,7 +126,7 @@ struct Refusal {
 struct Answer {
   uint64_t incarnation = 0, beat = 0, number = 0;
   std::vector<Grant> grants;
-  std::map<std::string, std::string> ended;  // claims that the host is to let go, and why
+  std::map<std::string, std::string> ended;  // let go though nobody released them, and why
 };
 struct LogEntry {  // a line of /v1/events
   std::string kind, claim, host, text;
@@ -246,19 +246,19 @@ class Core {
   bool TryPlace(Claim& claim);
 
   // Claims that leave for others (core_preempt.cc).
-  bool Preempt(Claim& claim);
+  void Preempt(const Claim& claim);
+  std::vector<std::string> LeavingFor(const std::string& owner) const;
   bool MayLeave(const Claim& claim, const Claim& whom) const;
   void PreemptLater();  // who has run for long enough by now
   void Spare(const std::string& owner);
-  void CountPreemptible(const Claim& claim, bool held);
+  void CountPreemptible(const Claim& claim, bool held);  // Count does, for a claim with its place
 
   // Places kept free for claims that wait long, or for which others leave (core_aging.cc).
   struct Kept {
     std::string host;
     std::vector<uint32_t> devices;
     Ms since = 0;
-    std::set<std::string> guests;   // claims placed there later; they leave room for its owner
-    std::set<std::string> leaving;  // claims that leave for its owner
+    std::set<std::string> guests;  // claims placed there later; they leave room for its owner
   };
   void KeepPlaces();
   void DropKept(const std::string& owner, bool is_placed);

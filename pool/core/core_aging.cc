@@ -96,7 +96,7 @@ void Core::KeepPlaces() {
       }
       if (Score score(missing, name); score < best) {
         best = score;
-        kept = {name, devices, now_, {}, {}};
+        kept = {name, devices, now_, {}};
       }
     }
     if (kept.devices.empty()) continue;

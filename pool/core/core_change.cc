@@ -113,13 +113,11 @@ void Core::Propose(Claim& claim, const Ask& ask) {
   if (std::string why = NoRoom(claim, ask, bytes); !why.empty())
     return Refuse(RefusalCode::kConflict, why, "", "a new claim may find room on another host");
   Count(claim, host, false);
-  CountPreemptible(claim, false);
   claim.before = Claim::Before{claim.ask, claim.memory_bytes};
   claim.ask = ask;
   claim.memory_bytes = bytes;
   effects_->quota_revision = ++claim.quota_revision;
   Count(claim, host, true);
-  CountPreemptible(claim, true);
   Say("claim_changing", claim.id, claim.host, "");
   Store(claim);
   Arm(claim);
@@ -137,7 +135,6 @@ void Core::OnReportedQuota(Claim& claim, const ReportedClaim& told) {
 void Core::EndChange(Claim& claim, const std::string& refused) {
   Host& host = hosts_.at(claim.host);
   Count(claim, host, false);
-  CountPreemptible(claim, false);
   if (!refused.empty()) {
     claim.refused_revision = claim.quota_revision;
     claim.change_refused = refused;
@@ -147,7 +144,6 @@ void Core::EndChange(Claim& claim, const std::string& refused) {
   }
   claim.before.reset();
   Count(claim, host, true);
-  CountPreemptible(claim, true);
   CapacityCame();
   Say(refused.empty() ? "claim_changed" : "claim_change_refused", claim.id, claim.host, refused);
   Store(claim);

@@ -250,7 +250,9 @@ std::vector<Grant> Core::GrantsOf(Host& host) {
 std::map<std::string, std::string> Core::EndedOn(const Host& host) const {
   std::map<std::string, std::string> ended;
   for (const std::string& id : host.claims)
-    if (const Claim& claim = claims_.at(id); claim.state == ClaimState::kReleasing)
+    if (const Claim& claim = claims_.at(id);
+        claim.state == ClaimState::kReleasing &&
+        (claim.requeues || claim.final_state != ClaimState::kReleased))
       ended[id] = claim.reason;
   return ended;
 }

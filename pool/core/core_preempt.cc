@@ -28,28 +28,35 @@ void Core::CountPreemptible(const Claim& claim, bool held) {
   if (count == 0) preemptible_.erase(claim.ask.queue_priority);
 }
 
-// True: others leave for the claim.
-bool Core::Preempt(Claim& claim) {
+// Claims that leave the place that is kept for this one.
+std::vector<std::string> Core::LeavingFor(const std::string& owner) const {
+  std::vector<std::string> leaving;
+  auto kept = kept_.find(owner);
+  if (kept == kept_.end()) return leaving;
+  auto host = hosts_.find(kept->second.host);
+  if (host == hosts_.end()) return leaving;
+  for (const std::string& id : host->second.claims)
+    if (claims_.at(id).preempted_by == owner) leaving.push_back(id);
+  return leaving;
+}
+
+void Core::Preempt(const Claim& claim) {
   const bool may_any = !preemptible_.empty() &&
                        preemptible_.begin()->first < claim.ask.queue_priority &&
                        now_ >= settled_at_;
-  if (!may_any) return false;
-  if (auto kept = kept_.find(claim.id); kept != kept_.end() && !kept->second.leaving.empty())
-    return true;
+  if (!may_any || !LeavingFor(claim.id).empty()) return;
   std::optional<Eviction> found = FindEviction(
       hosts_, claims_, claim, [&](const Claim& other) { return MayLeave(other, claim); });
-  if (!found) return false;
-  Kept& kept = kept_[claim.id];
-  kept = {found->place.host, found->place.devices, now_, {}, {}};
+  if (!found) return;
+  kept_[claim.id] = {found->place.host, found->place.devices, now_, {}};
   for (const std::string& id : found->victims) {
     Claim& victim = claims_.at(id);
     victim.preempted_by = claim.id;
-    kept.leaving.insert(id);
     Move(victim, ClaimState::kPreempting, "leaves for claim " + claim.id);
   }
-  Say("claim_preempts", claim.id, kept.host, std::to_string(found->victims.size()) + " claim(s)");
+  Say("claim_preempts", claim.id, found->place.host,
+      std::to_string(found->victims.size()) + " claim(s)");
   MarkKept();
-  return true;
 }
 
 void Core::PreemptLater() {
@@ -61,15 +68,12 @@ void Core::PreemptLater() {
       waiting.push_back(id);
     }
   }
-  for (const std::string& id : waiting) (void)Preempt(claims_.at(id));
+  for (const std::string& id : waiting) Preempt(claims_.at(id));
 }
 
 // Whoever leaves for the claim stays.
 void Core::Spare(const std::string& owner) {
-  auto kept = kept_.find(owner);
-  if (kept == kept_.end()) return;
-  const std::set<std::string> leaving = std::exchange(kept->second.leaving, {});
-  for (const std::string& id : leaving) {
+  for (const std::string& id : LeavingFor(owner)) {
     Claim& victim = claims_.at(id);
     victim.preempted_by.clear();
     MoveAsReported(victim, victim.sessions != 0 ? ClaimState::kActive : ClaimState::kIdle);

@@ -130,7 +130,7 @@ void Core::Schedule() {
     }
     shape.failed_at = capacity_version_;
     shape.failed = claim.rank();
-    (void)Preempt(claim);
+    Preempt(claim);
   }
 }
 
@@ -176,8 +176,8 @@ Explanation Core::Explain(const Claim& claim) const {
   told.why = Why(claim, told.pass, told.place_in_queue);
   if (auto kept = kept_.find(claim.id); kept != kept_.end()) {
     told.why += "; a place on " + kept->second.host + " is kept for it";
-    if (!kept->second.leaving.empty())
-      told.why += ", which " + std::to_string(kept->second.leaving.size()) +
+    if (const size_t leaving = LeavingFor(claim.id).size(); leaving != 0)
+      told.why += ", which " + std::to_string(leaving) +
                   " claim(s) of a lower priority leave within " +
                   std::to_string((timing_.preempt_grace + 999) / 1000) + " s of the warning";
   }
@@ -230,7 +230,7 @@ std::string Core::Broken() const {
   for (const auto& [id, claim] : claims_) {
     if (claim.state != ClaimState::kPreempting) continue;
     auto kept = kept_.find(claim.preempted_by);
-    if (kept == kept_.end() || kept->second.leaving.count(id) == 0)
+    if (kept == kept_.end() || kept->second.host != claim.host)
       return "claim " + id + " leaves for nobody who waits for its place";
     if (!claim.ask.preemptible ||
         claim.ask.queue_priority >= claims_.at(claim.preempted_by).ask.queue_priority)

@@ -69,6 +69,16 @@ std::string Text(const Json& object, const char* name) {
   return field != object.end() && field->is_string() ? field->get<std::string>() : std::string();
 }
 
+// Why claims have ended: what a pool says is shown to their programs.
+std::map<std::string, std::string> ReasonsIn(const Json& answer) {
+  std::map<std::string, std::string> reasons;
+  auto ended = answer.find("ended");
+  if (ended == answer.end() || !ended->is_array()) return reasons;
+  for (const Json& one : *ended)
+    if (one.is_object()) reasons[Text(one, "claim")] = Printable(Text(one, "reason"));
+  return reasons;
+}
+
 // Claims, their epochs, and the numbers of what they may use and of what was refused.
 using Placements = std::vector<std::tuple<std::string, uint64_t, uint64_t, uint64_t>>;
 
@@ -204,20 +214,6 @@ std::string PoolMember::ReportJson() {
   return report.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-namespace {
-
-// Why claims have ended: what a pool says is shown to their programs.
-std::map<std::string, std::string> ReasonsIn(const Json& answer) {
-  std::map<std::string, std::string> reasons;
-  auto ended = answer.find("ended");
-  if (ended == answer.end() || !ended->is_array()) return reasons;
-  for (const Json& one : *ended)
-    if (one.is_object()) reasons[Text(one, "claim")] = Printable(Text(one, "reason"));
-  return reasons;
-}
-
-}  // namespace
-
 void PoolMember::OnPoolAnswer(const control::PoolAnswer& message, int file) {
   Result<std::vector<std::byte>> bytes = ReadMemoryFile(file, kMaxAnswerBytes);
   if (!bytes.ok()) return;
@@ -244,11 +240,10 @@ void PoolMember::OnPoolAnswer(const control::PoolAnswer& message, int file) {
   if (is_key) leases_.SetPool(Text(answer, "pool"), read);
   const std::map<std::string, std::string> reasons = ReasonsIn(answer);
   for (const std::string& claim : *ends) {
-    auto told = reasons.find(claim);
-    const bool was_asked_for = told == reasons.end() || told->second == "asked for";
-    calls_.end_sessions(claim, was_asked_for
+    auto ended = reasons.find(claim);
+    calls_.end_sessions(claim, ended == reasons.end()
                                    ? "the pool has released claim " + claim
-                                   : "the pool has ended claim " + claim + ": " + told->second);
+                                   : "the pool has ended claim " + claim + ": " + ended->second);
   }
   for (const std::string& claim : ledger_.TakeChanges()) {
     auto held = ledger_.held().find(claim);

@@ -161,7 +161,7 @@ class SessionWorker {
         FeatureBit(SessionFeature::kLibraryArrays) | FeatureBit(SessionFeature::kLibraryLacks) |
         FeatureBit(SessionFeature::kLibraryInventory) | FeatureBit(SessionFeature::kImageUnits) |
         FeatureBit(SessionFeature::kEventTimes) | FeatureBit(SessionFeature::kSharedHost);
-    if (HasFeature(setup_.hello, SessionFeature::kIdleSilence)) {
+    if (options.idle_after_ms != 0) {
       welcome.features |= FeatureBit(SessionFeature::kIdleSilence);
     }
     if (HasFeature(setup_.hello, SessionFeature::kFirstCredit)) {

@@ -58,7 +58,8 @@ def main():
         PAGE.write_text(text)
     elif PAGE.read_text() != text:
         sys.exit(
-            "docs/reference/commands.md is not what the programs say: run tests/cli/commands_page.py build/release/bin/farcall"
+            "docs/reference/commands.md is not what the programs say: "
+            "run tests/cli/commands_page.py build/release/bin/farcall"
         )
 
 

@@ -135,7 +135,9 @@ class Run(unittest.TestCase):
         look = (
             "def there(path):\n  return [os.path.exists(path), os.access(path, os.R_OK)]\n"
             "paths = ['/dev/nvidia0', '/dev/nvidiactl', '/dev/nvidia1', '/dev/null', '/nonexistent']\n"
-            "child = subprocess.run([sys.executable, '-c', \"import os; print(os.path.exists('/dev/nvidia0'))\"], capture_output=True, text=True)\n"
+            "child = subprocess.run([sys.executable, '-c', "
+            "\"import os; print(os.path.exists('/dev/nvidia0'))\"], "
+            "capture_output=True, text=True)\n"
             "print(json.dumps([[there(path) for path in paths], os.stat('/').st_ino != 0, child.stdout.strip()]))"
         )
         yes, no = [True, True], [False, False]
@@ -154,7 +156,10 @@ class Run(unittest.TestCase):
     def test_what_the_user_preloads_comes_first_and_stays(self):
         mine = ":".join(filter(None, [os.environ.get("LD_PRELOAD"), ctypes.util.find_library("z")]))
         node = str(BUILD / "lib/farcall/libfarcall-device-node.so")
-        look = "print(json.dumps([os.environ['LD_PRELOAD'], sorted({line.split()[-1] for line in open('/proc/self/maps') if '.so' in line})]))"
+        look = (
+            "print(json.dumps([os.environ['LD_PRELOAD'], sorted({line.split()[-1] "
+            "for line in open('/proc/self/maps') if '.so' in line})]))"
+        )
         preloaded, mapped = run("--device", "cpu", program=look, LD_PRELOAD=mine)
         self.assertEqual(preloaded, f"{mine}:{node}")
         for library in (*mine.split(":"), node):

@@ -69,6 +69,20 @@ def stat_fields(pid):
     return int(pid), state, int(parent)
 
 
+def switches_of(pid):
+    """How often the threads of a process have gone to sleep, or were made to."""
+    tasks = pathlib.Path(f"/proc/{pid}/task").glob("*/status")
+    lines = [line for status in tasks for line in status.read_text().splitlines()]
+    return sum(int(line.split()[1]) for line in lines if "ctxt_switches:" in line)
+
+
+def memory_of(pid):
+    """(RSS, PSS) in MiB"""
+    lines = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    sizes = {line.split(":")[0]: int(line.split()[1]) / 1024 for line in lines[1:]}
+    return sizes["Rss"], sizes["Pss"]
+
+
 def name_of(pid):
     """The process's name; "": it is gone."""
     try:

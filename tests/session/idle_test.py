@@ -1,33 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A session with nothing under way wakes no thread of its client or its worker, and still ends, resumes and goes on as any."""
+"""A session with nothing under way wakes no thread of its client or its worker, and
+still ends, resumes and goes on as any."""
 
-import pathlib
 import tempfile
 import time
 import types
 import unittest
 
-from harness import Server, Teller, proxy_of, until
+from harness import Server, Teller, proxy_of, switches_of, until
 
 WINDOW_S = 4.0  # several periods of any timer that a session had
 ROUNDS = 12  # a link falls idle some seconds after its last frame
 
 
-def wakes_of(pid):
-    """How often the threads of a process have gone to sleep, or were made to."""
-    count = 0
-    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
-        fields = dict(line.split(":\t", 1) for line in (task / "status").read_text().splitlines())
-        count += int(fields["voluntary_ctxt_switches"]) + int(fields["nonvoluntary_ctxt_switches"])
-    return count
-
-
 def still_window(pids):
-    """Waits for a window in which no thread of the processes has run; the counts of the last one where there is none."""
+    """Waits for a window in which no thread of the processes has run; the counts of
+    the last one where there is none."""
     for _ in range(ROUNDS):
-        before = [wakes_of(pid) for pid in pids]
+        before = [switches_of(pid) for pid in pids]
         time.sleep(WINDOW_S)
-        woken = [wakes_of(pid) - count for pid, count in zip(pids, before)]
+        woken = [switches_of(pid) - count for pid, count in zip(pids, before)]
         if not any(woken):
             return []
     return woken

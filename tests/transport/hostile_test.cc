@@ -282,41 +282,36 @@ TEST_F(HostilePackedTest, AReservedFieldInUse) {
   EXPECT_NE(Reason(*lane_, Packed(1, 10, {}, 7)).find("chunk: reserved field 7"),
             std::string::npos);
 }
-TEST_F(HostilePackedTest, BytesOfNoCompressor) {
-  if (!CanPackChunks()) {
-    GTEST_SKIP() << "no libzstd.so.1 here";
+// Where the bytes are looked at.
+class HostileFrameTest : public HostilePackedTest {
+ protected:
+  void SetUp() override {
+    if (!CanPackChunks()) {
+      GTEST_SKIP() << "no libzstd.so.1 here";
+    }
   }
-  const std::vector<std::byte> noise = Pattern(500, 1);
-  EXPECT_EQ(Reason(*lane_, Packed(1, 500, noise)), "chunk: 500 compressed bytes do not give 1000");
+  // A frame of Zstandard that is right in itself.
+  std::span<const std::byte> FrameOf(size_t zeros) {
+    return packer_.Pack(std::vector<std::byte>(zeros));
+  }
+  void ExpectRefused(std::span<const std::byte> frame) {
+    EXPECT_EQ(Reason(*lane_, Packed(1, static_cast<uint32_t>(frame.size()), frame)),
+              "chunk: " + std::to_string(frame.size()) + " compressed bytes do not give 1000");
+  }
+  ChunkPacker packer_{/*always=*/true};
+};
+
+TEST_F(HostileFrameTest, BytesOfNoCompressor) {
+  ExpectRefused(Pattern(500, 1));
 }
-// Each is a frame of Zstandard that is right in itself.
-TEST_F(HostilePackedTest, AFrameOfMoreThanTheChunk) {
-  if (!CanPackChunks()) {
-    GTEST_SKIP() << "no libzstd.so.1 here";
-  }
-  ChunkPacker packer(/*always=*/true);
-  const std::vector<std::byte> zeros(1001);
-  const auto frame = packer.Pack(zeros);
-  EXPECT_EQ(Reason(*lane_, Packed(1, static_cast<uint32_t>(frame.size()), frame)),
-            "chunk: " + std::to_string(frame.size()) + " compressed bytes do not give 1000");
+TEST_F(HostileFrameTest, MoreThanTheChunk) {
+  ExpectRefused(FrameOf(1001));
 }
-TEST_F(HostilePackedTest, AFrameOfLessThanTheChunk) {
-  if (!CanPackChunks()) {
-    GTEST_SKIP() << "no libzstd.so.1 here";
-  }
-  ChunkPacker packer(/*always=*/true);
-  const std::vector<std::byte> zeros(999);
-  const auto frame = packer.Pack(zeros);
-  EXPECT_EQ(Reason(*lane_, Packed(1, static_cast<uint32_t>(frame.size()), frame)),
-            "chunk: " + std::to_string(frame.size()) + " compressed bytes do not give 1000");
+TEST_F(HostileFrameTest, LessThanTheChunk) {
+  ExpectRefused(FrameOf(999));
 }
-TEST_F(HostilePackedTest, ARepeatedOneIsReadAndDropped) {
-  if (!CanPackChunks()) {
-    GTEST_SKIP() << "no libzstd.so.1 here";
-  }
-  ChunkPacker packer(/*always=*/true);
-  const std::vector<std::byte> zeros(1000);
-  const auto frame = packer.Pack(zeros);
+TEST_F(HostileFrameTest, ARepeatedOneIsReadAndDropped) {
+  const auto frame = FrameOf(1000);
   std::vector<std::byte> bytes;
   for (const uint64_t seq : {1, 1, 2}) {
     const auto chunk = Packed(seq, static_cast<uint32_t>(frame.size()), frame);

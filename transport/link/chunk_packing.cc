@@ -50,8 +50,7 @@ void PackingPolicy::Tried(size_t bytes, size_t packed_bytes, Ns took) {
 }
 
 bool PackingPolicy::ShouldPack() const {
-  return was_tried_ && pack_ns_ * lanes_ < kMaxProcessor * lane_ns() &&
-         std::max(pack_ns_, ratio_ * lane_ns()) < kMinGain * lane_ns();
+  return was_tried_ && pack_ns_ * lanes_ < kMaxProcessor * lane_ns() && ratio_ < kMaxRatio;
 }
 
 bool PackingPolicy::ShouldTry() {
@@ -67,7 +66,7 @@ bool PackingPolicy::ShouldTry() {
 
 ChunkPacker::~ChunkPacker() {
   if (compressor_ != nullptr) {
-    FindZstd()->free_compressor(static_cast<ZSTD_CCtx_s*>(compressor_));
+    FindZstd()->free_compressor(compressor_);
   }
 }
 
@@ -92,8 +91,8 @@ size_t ChunkPacker::TryPack(std::span<const std::byte> bytes) {
     return bytes.size();
   }
   const auto pack = [&] {
-    return zstd->compress(static_cast<ZSTD_CCtx_s*>(compressor_), packed_.get(), bytes.size() - 1,
-                          bytes.data(), bytes.size(), kLevel);
+    return zstd->compress(compressor_, packed_.get(), bytes.size() - 1, bytes.data(), bytes.size(),
+                          kLevel);
   };
   if (compressor_ == nullptr) {
     compressor_ = zstd->create_compressor();
@@ -114,7 +113,7 @@ size_t ChunkPacker::TryPack(std::span<const std::byte> bytes) {
 
 ChunkUnpacker::~ChunkUnpacker() {
   if (decompressor_ != nullptr) {
-    FindZstd()->free_decompressor(static_cast<ZSTD_DCtx_s*>(decompressor_));
+    FindZstd()->free_decompressor(decompressor_);
   }
 }
 
@@ -133,8 +132,8 @@ Status ChunkUnpacker::Unpack(size_t packed_bytes, std::span<std::byte> into) {
   if (decompressor_ == nullptr) {
     return {Code::kUnsupported, "chunk: compressed, and there is no libzstd.so.1 here"};
   }
-  const size_t bytes = zstd->decompress(static_cast<ZSTD_DCtx_s*>(decompressor_), into.data(),
-                                        into.size(), packed_.get(), packed_bytes);
+  const size_t bytes =
+      zstd->decompress(decompressor_, into.data(), into.size(), packed_.get(), packed_bytes);
   if (zstd->is_error(bytes) != 0 || bytes != into.size()) {
     return {Code::kMalformed, "chunk: " + std::to_string(packed_bytes) +
                                   " compressed bytes do not give " + std::to_string(into.size())};

@@ -14,6 +14,9 @@
 
 namespace farcall {
 
+struct ZSTD_CCtx_s;  // zstd.h
+struct ZSTD_DCtx_s;
+
 // When the chunks of a lane are compressed: what the lane has been seen to take against what the
 // compressor has.
 //   Thread  one at a time
@@ -35,7 +38,7 @@ class PackingPolicy {
   bool ShouldTry();
 
  private:
-  static constexpr double kMinGain = 0.95;  // the cost of a chunk against its cost as it is
+  static constexpr double kMaxRatio = 0.95;  // else a chunk gets too little smaller
   // Of one processor, what all lanes together may keep busy: copies and records need theirs.
   static constexpr double kMaxProcessor = 0.45;
   static constexpr uint32_t kFirstRetry = 4, kLastRetry = 256;  // chunks between tries in vain
@@ -75,7 +78,7 @@ class ChunkPacker {
 
   const bool always_;
   PackingPolicy policy_;
-  void* compressor_ = nullptr;
+  ZSTD_CCtx_s* compressor_ = nullptr;
   std::unique_ptr<std::byte[]> packed_;  // kMaxChunkBytes
 };
 
@@ -94,7 +97,7 @@ class ChunkUnpacker {
   Status Unpack(size_t packed_bytes, std::span<std::byte> into);
 
  private:
-  void* decompressor_ = nullptr;
+  ZSTD_DCtx_s* decompressor_ = nullptr;
   std::unique_ptr<std::byte[]> packed_;
 };
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs on the CPU device, observed by what the machine's books say of their workers' device threads. FARCALL_BUILD names the build tree."""
+"""Programs on the CPU device, observed by what the machine's books say of their workers' device
+threads. FARCALL_BUILD names the build tree."""
 
 import os
 import pathlib
@@ -41,8 +42,8 @@ class CpuServer(Server):
 
 class CpuDevice:
     """
-    apart  the device is one processor, and all else runs on the others, as beside a GPU; if not, all processors are the device, and
-           programs and workers take of it
+    apart  the device is one processor, and all else runs on the others, as beside a GPU; if not,
+           all processors are the device, and programs and workers take of it
     """
 
     load, start_s = BUILD / "bench-programs/load", START_S

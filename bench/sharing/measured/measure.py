@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""measure.py [--json FILE] [--scale PART] [--only NAME[,NAME...]]: sharing, as unmodified programs on the CPU device meet it, seen from
-outside (docs/internals/sharing.md). FARCALL_BUILD names the build tree."""
+"""measure.py [--json FILE] [--scale PART] [--only NAME[,NAME...]]: sharing, as unmodified programs
+on the CPU device meet it, seen from outside (docs/internals/sharing.md). FARCALL_BUILD names the
+build tree."""
 
 import argparse
 import json
@@ -148,7 +149,8 @@ def run(name, place, scale, figures):
         "seconds": time.monotonic() - begun,
     }
     print(
-        f"{name}: load {load:g} to {conditions['load after']:g}, processors busy {100 * conditions['processors busy']:.0f} %, "
+        f"{name}: load {load:g} to {conditions['load after']:g}, "
+        f"processors busy {100 * conditions['processors busy']:.0f} %, "
         f"stolen by the machine's host {100 * conditions['stolen']:.1f} %, {conditions['seconds']:.0f} s\n",
         flush=True,
     )

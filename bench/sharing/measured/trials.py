@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trials of time, on whatever device the place has: each gives figures (trial, what, value, unit). A value that is a list is a curve,
-for the pictures."""
+"""The trials of time, on whatever device the place has: each gives figures (trial, what, value,
+unit). A value that is a list is a curve, for the pictures."""
 
 import statistics
 import time
@@ -93,7 +93,8 @@ def caps(place, seconds):
 
 
 def priority(place, seconds, rounds=2):
-    """A high one that pauses, alone, beside a low one that does not, and beside that one if neither has a class, in turns."""
+    """A high one that pauses, alone, beside a low one that does not, and beside that one if neither
+    has a class, in turns."""
     low_steps = place.kernels.mixed(50, 2500, 8)
     with Tenants(place) as tenants:
         tenants.load(low_steps, *SATURATING, priority="low")
@@ -126,7 +127,8 @@ def priority(place, seconds, rounds=2):
                         low.append(used[1] / passed / low_alone)
         if not (alone and beside and without):
             raise RuntimeError(
-                f"{name}: in {seconds:g} s not one iteration was done: the machine is too busy for this trial, or give it a larger --scale"
+                f"{name}: in {seconds:g} s not one iteration was done: the machine is too busy "
+                "for this trial, or give it a larger --scale"
             )
         yield name, "high alone, mean", statistics.mean(alone), "ms"
         yield name, "high alone, p99", percentile(alone, 0.99), "ms"

@@ -22,7 +22,8 @@ class Objects:
     def __init__(self, library: str):
         self.cu = ctypes.CDLL(library)
         self.kept = []  # what calls point at
-        # Never freed and never registered: a buffer of `kept` may lie where one was that a call page-locked, which CUDA knows then.
+        # Never freed and never registered: a buffer of `kept` may lie where one was that a call
+        # page-locked, which CUDA knows then.
         self.unknown = ctypes.create_string_buffer(SCRATCH_BYTES)
         self.do("cuInit", 0)
         self.do("cuDevicePrimaryCtxRetain", byref(context := c_void_p()), 0)
