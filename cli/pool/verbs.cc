@@ -12,8 +12,8 @@
 #include <string_view>
 
 #include "cli/pool/commands.h"
+#include "cli/pool/pool_options.h"
 #include "cli/pool/queue_priority.h"
-#include "cli/pool_tls.h"
 #include "cli/quota_flags.h"
 #include "cli/seconds.h"
 #include "generated/proto/pool.pb.h"
@@ -27,43 +27,12 @@ namespace {
 
 namespace pb = farcall::pool::v1;
 
-struct PoolOptions {
-  std::string url, token_file;
-  TlsFiles tls;
-  bool json = false;
-};
-
-std::shared_ptr<PoolOptions> AddPoolOptions(CLI::App* command) {
-  auto pool = std::make_shared<PoolOptions>();
-  command->add_option("--pool", pool->url,
-                      "http:// or https:// URL of the pool's REST interface (default: "
-                      "FARCALL_POOL, else http://127.0.0.1:7719)");
-  command->add_option("--ca", pool->tls.authorities,
-                      "CA certificates for https:// (default: FARCALL_POOL_CA, then FARCALL_CA, "
-                      "else the system's)");
-  command->add_option("--cert", pool->tls.certificate,
-                      "PEM file of a certificate for a pool that asks for one (default: "
-                      "FARCALL_CERT)");
-  command->add_option("--key", pool->tls.key, "PEM file of its key (default: FARCALL_KEY)");
-  command->add_option("--token-file", pool->token_file,
-                      "file whose first line is a token of the pool");
-  command->add_flag("--json", pool->json, "print the pool's answer as JSON");
-  return pool;
-}
-
 // Prints the answer's JSON, or leaves the answer to the caller.
 int Call(const PoolOptions& pool, const std::string& method, const std::string& path,
          const google::protobuf::Message* in, google::protobuf::Message* out) {
-  auto or_given = [](const std::string& flag, const char* name, const char* otherwise) {
-    const char* given = std::getenv(name);
-    return !flag.empty() ? flag
-                         : std::string(given != nullptr && *given != '\0' ? given : otherwise);
-  };
   pool::PoolAddress address;
-  address.url = or_given(pool.url, "FARCALL_POOL", "http://127.0.0.1:7719");
-  address.tls = PoolTlsFiles(pool.tls);
+  Status done = FindPool(pool, &address);
   std::string json;
-  Status done = ReadPoolToken(pool.token_file, &address.token);
   if (done.ok()) done = pool::RestCall(address, method, path, in, out, &json);
   if (!done.ok()) {
     std::fprintf(stderr, "farcall pool: %s\n", Printable(done.message(), kMaxMessageBytes).c_str());
