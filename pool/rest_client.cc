@@ -12,12 +12,6 @@
 
 namespace farcall::pool {
 
-namespace {
-
-constexpr time_t kPatienceSeconds = 70;  // a request may wait for a minute
-
-}  // namespace
-
 std::string HostOf(const std::string& url) {
   size_t at = url.find("://");
   std::string rest = at == std::string::npos ? url : url.substr(at + 3);
@@ -46,7 +40,7 @@ Status RestCall(const PoolAddress& pool, const std::string& method, const std::s
   httplib::Client client(url, tls.certificate, tls.key);
   if (pool.is_tls() && !tls.authorities.empty()) client.set_ca_cert_path(tls.authorities);
   client.set_connection_timeout(5);
-  client.set_read_timeout(kPatienceSeconds);
+  client.set_read_timeout(pool.patience_s);
   httplib::Request request;
   request.method = method;
   request.path = path;

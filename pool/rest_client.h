@@ -17,9 +17,10 @@ std::string PortOf(const std::string& address);
 
 // Where a pool is, and how it is spoken to.
 struct PoolAddress {
-  std::string url;    // http://host:port, or https
-  std::string token;  // empty: none
-  TlsFiles tls;       // of https; without authorities those that the machine believes
+  std::string url;      // http://host:port, or https
+  std::string token;    // empty: none
+  TlsFiles tls;         // of https; without authorities those that the machine believes
+  int patience_s = 70;  // for an answer: a request may wait for a minute
   bool is_tls() const { return url.compare(0, 8, "https://") == 0; }
 };
 

@@ -50,6 +50,8 @@ LAYERS = {
     # The pool: its core knows nobody, and no part of it the server.
     "pool/core": "proto settings",
     "pool": "pool/core listener transport proto settings",
+    # Kubernetes: what a kubelet and an API server are asked, with the pool's client.
+    "pool/k8s": "pool transport proto settings",
     "server/pool_agent": "pool server/worker server/state server/control proto",
     # Programs.
     "bench": "pool server/leases quota transport proto settings",

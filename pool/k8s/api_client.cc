@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pool/k8s/api_client.h"
+
+#include <httplib.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "proto/printable.h"
+#include "proto/text_file.h"
+#include "transport/url.h"
+
+namespace farcall::k8s {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr size_t kMaxAnswerBytes = 64 << 20;
+constexpr size_t kMaxEventBytes = 4 << 20;
+constexpr size_t kMaxErrorBytes = 64 << 10;
+constexpr size_t kMaxTokenBytes = 16 << 10;
+constexpr time_t kPatienceSeconds = 10;
+constexpr time_t kWatchSeconds = 330;  // the server ends a watch after 300 (pod_watch.cc)
+
+Status ReadToken(const std::string& path, std::string* token) {
+  Result<std::string> text = ReadTextFile(path, kMaxTokenBytes);
+  if (!text.ok())
+    return {Code::kUnavailable, "API token '" + path + "': " + text.status().message()};
+  *token = text->substr(0, text->find_first_of("\r\n"));
+  return token->empty()
+             ? Status(Code::kUnavailable, "API token '" + path + "': its first line is empty")
+             : Status();
+}
+
+}  // namespace
+
+std::string TextAt(const Json& object, const char* part, const char* name) {
+  if (!object.is_object()) return "";
+  auto at = object.find(part);
+  if (at == object.end() || !at->is_object()) return "";
+  auto value = at->find(name);
+  return value != at->end() && value->is_string() ? value->get<std::string>() : std::string();
+}
+
+std::string Reason(const ApiAnswer& answer) {
+  std::string said;
+  if (answer.body.is_object())
+    if (auto at = answer.body.find("message"); at != answer.body.end() && at->is_string())
+      said = Printable(at->get<std::string>(), kMaxMessageBytes);
+  return said.empty() ? "HTTP " + std::to_string(answer.status) : said;
+}
+
+Result<std::unique_ptr<ApiClient>> ApiClient::Make(const ApiAddress& address) {
+  Result<Url> url = ParseUrl(address.url);
+  if (!url.ok()) return url.status();
+  if (url->scheme != "https")
+    return Status(Code::kInvalid, "API server '" + address.url + "': write https://host:port");
+  Result<HostPort> where = ParseHostPort(*url);
+  if (!where.ok()) return where.status();
+  return std::unique_ptr<ApiClient>(new ApiClient(where->host, where->port, address));
+}
+
+ApiClient::ApiClient(std::string host, int port, ApiAddress address)
+    : host_(std::move(host)), port_(port), address_(std::move(address)) {}
+
+ApiClient::~ApiClient() = default;
+
+Status ApiClient::Send(const std::string& path, time_t read_seconds,
+                       const std::function<bool(int, const char*, size_t)>& on_data, bool is_watch,
+                       int* status) {
+  if (!address_.ca.empty() && access(address_.ca.c_str(), R_OK) != 0)
+    return {Code::kUnavailable, "API server's CA '" + address_.ca + "': " + std::strerror(errno)};
+  httplib::Headers headers = {{"Accept", "application/json"}};
+  if (!address_.token_file.empty()) {
+    std::string token;
+    FARCALL_TRY(ReadToken(address_.token_file, &token));
+    headers.emplace("Authorization", "Bearer " + token);
+  }
+  httplib::SSLClient client(host_, port_);
+  if (!address_.ca.empty()) client.set_ca_cert_path(address_.ca);
+  client.set_connection_timeout(5);
+  client.set_read_timeout(read_seconds);
+  if (is_watch) {
+    std::lock_guard lock(mutex_);
+    if (is_stopped_) return {Code::kUnavailable, "stopped"};
+    watching_ = &client;
+  }
+  *status = 0;
+  httplib::Result result = client.Get(
+      path, headers,
+      [&](const httplib::Response& response) {
+        *status = response.status;
+        return true;
+      },
+      [&](const char* data, size_t size) { return on_data(*status, data, size); });
+  if (is_watch) {
+    std::lock_guard lock(mutex_);
+    watching_ = nullptr;
+  }
+  if (result) {
+    *status = result->status;
+    return {};
+  }
+  if (result.error() == httplib::Error::Canceled) return {Code::kTimeout, "stopped"};
+  return {Code::kUnavailable,
+          "API server " + address_.url + ": " + httplib::to_string(result.error())};
+}
+
+Status ApiClient::Get(const std::string& path, ApiAnswer* answer) {
+  std::string body;
+  Status sent = Send(
+      path, kPatienceSeconds,
+      [&](int, const char* data, size_t size) {
+        if (body.size() + size > kMaxAnswerBytes) return false;
+        body.append(data, size);
+        return true;
+      },
+      false, &answer->status);
+  if (sent.code() == Code::kTimeout)
+    return {Code::kMalformed, "API server " + address_.url + ": an answer of more than 64 MiB"};
+  FARCALL_TRY(sent);
+  answer->body = Json::parse(body, nullptr, false);
+  if (answer->status != 200) return {Code::kRefused, "API server: " + Reason(*answer)};
+  if (answer->body.is_discarded())
+    return {Code::kMalformed, "API server " + address_.url + ": the answer is no JSON"};
+  return {};
+}
+
+Status ApiClient::Watch(const std::string& path, const std::function<bool(const Json&)>& on_event,
+                        ApiAnswer* answer) {
+  std::string rest, error;
+  Status wrong;
+  Status sent = Send(
+      path, kWatchSeconds,
+      [&](int status, const char* data, size_t size) {
+        if (status != 200) {
+          error.append(data, std::min(size, kMaxErrorBytes - error.size()));
+          return error.size() < kMaxErrorBytes;
+        }
+        rest.append(data, size);
+        for (size_t end; (end = rest.find('\n')) != std::string::npos; rest.erase(0, end + 1)) {
+          const Json event =
+              Json::parse(rest.begin(), rest.begin() + static_cast<long>(end), nullptr, false);
+          if (event.is_discarded() || !event.is_object()) {
+            wrong = {Code::kMalformed, "API server: an event of a watch is no JSON"};
+            return false;
+          }
+          if (!on_event(event)) return false;
+        }
+        if (rest.size() > kMaxEventBytes)
+          wrong = {Code::kMalformed, "API server: an event of a watch has more than 4 MiB"};
+        return rest.size() <= kMaxEventBytes;
+      },
+      true, &answer->status);
+  if (!wrong.ok()) return wrong;
+  if (answer->status != 0 && answer->status != 200) {
+    answer->body = Json::parse(error, nullptr, false);
+    return {Code::kRefused, "API server: " + Reason(*answer)};
+  }
+  return sent.code() == Code::kTimeout ? Status() : sent;
+}
+
+void ApiClient::Stop() {
+  std::lock_guard lock(mutex_);
+  is_stopped_ = true;
+  if (watching_ != nullptr) watching_->stop();
+}
+
+}  // namespace farcall::k8s

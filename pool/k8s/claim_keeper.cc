@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pool/k8s/claim_keeper.h"
+
+#include <openssl/sha.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <optional>
+
+#include "proto/printable.h"
+
+namespace farcall::k8s {
+
+namespace {
+
+namespace pb = farcall::pool::v1;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr seconds kHealthPause{5};
+constexpr seconds kSweepPause{
+    60};  // a claim that is not used has to be renewed within 120 s at first
+constexpr milliseconds kLookPause{300};
+constexpr int kFailuresUntilUnhealthy = 2;
+constexpr int kAskSeconds = 5;
+constexpr int kFirstWaitMs = 2000;
+constexpr int kMaxPages = 100;
+constexpr size_t kMaxOwner = 256;  // the pool's
+
+bool IsHeld(const std::string& state) {
+  return state == "bound" || state == "active" || state == "idle" || state == "preempting";
+}
+bool IsLive(const std::string& state) {
+  return IsHeld(state) || state == "pending" || state == "reserved";
+}
+
+// "UID:CONTAINER:" of a container. What follows in an owner, namespace and pod, is for people.
+std::string KeyOf(const PodContainer& container) {
+  return container.uid + ":" + container.container + ":";
+}
+
+void Say(const std::string& line) {
+  std::fprintf(stderr, "farcall pool k8s plugin: %s\n", Printable(line, kMaxMessageBytes).c_str());
+}
+
+}  // namespace
+
+ClaimKeeper::ClaimKeeper(pool::PoolAddress pool, std::string node, ApiClient* api, PodWatch* watch,
+                         Slots* slots, std::function<void(bool)> on_health)
+    : pool_(std::move(pool)),
+      node_(std::move(node)),
+      api_(api),
+      watch_(watch),
+      slots_(slots),
+      on_health_(std::move(on_health)) {}
+
+ClaimKeeper::~ClaimKeeper() {
+  Stop();
+}
+
+void ClaimKeeper::Start() {
+  thread_ = std::thread([this] { Run(); });
+}
+
+void ClaimKeeper::Stop() {
+  {
+    std::lock_guard lock(mutex_);
+    is_stopped_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void ClaimKeeper::Wake() {
+  {
+    std::lock_guard lock(mutex_);
+    is_woken_ = true;
+  }
+  wake_.notify_all();
+}
+
+Status ClaimKeeper::Call(const char* method, const std::string& path,
+                         const google::protobuf::Message* in, google::protobuf::Message* out,
+                         int patience_s) {
+  pool::PoolAddress pool = pool_;
+  pool.patience_s = patience_s;
+  return pool::RestCall(pool, method, path, in, out);
+}
+
+Status ClaimKeeper::FindPrefix(std::string* prefix) {
+  {
+    std::lock_guard lock(mutex_);
+    *prefix = prefix_;
+  }
+  if (!prefix->empty()) return {};
+  // Clusters have no name of their own; the uid of this namespace, which all have, is one.
+  ApiAnswer answer;
+  FARCALL_TRY(api_->Get("/api/v1/namespaces/kube-system", &answer));
+  const std::string uid = TextAt(answer.body, "metadata", "uid");
+  if (!IsName(uid)) return {Code::kMalformed, "API server: namespace kube-system has no uid"};
+  const std::string scope = uid + "/" + node_;
+  unsigned char digest[SHA256_DIGEST_LENGTH];
+  SHA256(reinterpret_cast<const unsigned char*>(scope.data()), scope.size(), digest);
+  *prefix = "k8s:";
+  for (int i = 0; i < 8; ++i) {
+    char byte[3];
+    std::snprintf(byte, sizeof(byte), "%02x", digest[i]);
+    *prefix += byte;
+  }
+  *prefix += ":";
+  std::lock_guard lock(mutex_);
+  prefix_ = *prefix;
+  return {};
+}
+
+Status ClaimKeeper::List(std::vector<pb::Claim>* claims) {
+  std::string prefix, after;
+  FARCALL_TRY(FindPrefix(&prefix));
+  for (int page = 0; page < kMaxPages; ++page) {
+    pb::ClaimList list;
+    FARCALL_TRY(Call("GET", "/v1/claims?limit=1000" + (after.empty() ? "" : "&page_token=" + after),
+                     nullptr, &list, kAskSeconds));
+    for (const pb::Claim& claim : list.claims())
+      if (claim.owner().rfind(prefix, 0) == 0 && IsLive(claim.state()) && IsName(claim.id()))
+        claims->push_back(claim);
+    after = list.next_page_token();
+    if (after.empty() || !IsName(after)) return {};
+  }
+  return {Code::kMalformed, "the pool's list of claims has no end"};
+}
+
+Status ClaimKeeper::Sweep() {
+  std::vector<pb::Claim> claims;
+  std::string prefix;
+  FARCALL_TRY(List(&claims));
+  FARCALL_TRY(FindPrefix(&prefix));
+  auto uid_of = [&](const pb::Claim& claim) {
+    return claim.owner().substr(prefix.size(),
+                                claim.owner().find(':', prefix.size()) - prefix.size());
+  };
+  // The pods are asked after the claims: whoever has a claim here was bound to the node by then.
+  std::optional<std::set<std::string>> current;
+  for (const pb::Claim& claim : claims) {
+    if (watch_->IsRunning(uid_of(claim))) continue;
+    Result<std::set<std::string>> uids = watch_->CurrentUids();
+    if (!uids.ok()) return uids.status();
+    current = *uids;
+    break;
+  }
+  Status failed;
+  for (const pb::Claim& claim : claims) {
+    const std::string path = "/v1/claims/" + claim.id();
+    pb::Claim after;
+    pb::ClaimName name;
+    name.set_id(claim.id());
+    const bool is_over = current && current->count(uid_of(claim)) == 0;
+    Status done;
+    if (is_over) {
+      done = Call("DELETE", path, nullptr, &after, kAskSeconds);
+      if (done.ok()) Say("released claim " + claim.id() + ": its pod has ended");
+      if (done.ok()) slots_->Forget(claim.id());
+    } else if (IsHeld(claim.state())) {
+      done = Call("POST", path + ":renew", &name, &after, kAskSeconds);
+    }
+    if (!done.ok()) failed = done;
+  }
+  return failed;
+}
+
+void ClaimKeeper::CheckHealth() {
+  pb::ClaimList list;  // what needs the token
+  const Status asked = Call("GET", "/v1/claims?limit=1", nullptr, &list, kAskSeconds);
+  failures_ = asked.ok() ? 0 : failures_ + 1;
+  const bool is_healthy = asked.ok() || (is_healthy_ && failures_ < kFailuresUntilUnhealthy);
+  if (!asked.ok() && failures_ == (is_healthy_ ? kFailuresUntilUnhealthy : 1)) Say(asked.message());
+  if (is_healthy != is_healthy_) on_health_(is_healthy);
+  is_healthy_ = is_healthy;
+}
+
+void ClaimKeeper::Run() {
+  Clock::time_point next_sweep = Clock::now();
+  std::string said;
+  while (true) {
+    CheckHealth();
+    bool is_woken;
+    {
+      std::lock_guard lock(mutex_);
+      is_woken = std::exchange(is_woken_, false);
+    }
+    if (failures_ == 0 && (is_woken || Clock::now() >= next_sweep)) {
+      const Status swept = Sweep();
+      next_sweep = Clock::now() + (swept.ok() ? kSweepPause : kHealthPause);
+      if (!swept.ok() && swept.message() != said) Say(swept.message());
+      said = swept.message();
+    } else if (is_woken) {
+      next_sweep = Clock::now();
+    }
+    std::unique_lock lock(mutex_);
+    wake_.wait_for(lock, kHealthPause, [this] { return is_stopped_ || is_woken_; });
+    if (is_stopped_) return;
+  }
+}
+
+Result<std::string> ClaimKeeper::Bind(const PodContainer& container, pb::ClaimRequest ask,
+                                      Clock::time_point deadline,
+                                      const std::function<bool()>& is_cancelled) {
+  std::string owner;
+  if (Status found = FindPrefix(&owner); !found.ok()) return found;
+  owner += KeyOf(container);
+  {
+    std::lock_guard lock(mutex_);
+    if (!binding_.insert(owner).second)
+      return Status(Code::kUnavailable, "an earlier call still waits for this container's claim");
+  }
+  Result<std::string> bound = BindAlone(container, owner, std::move(ask), deadline, is_cancelled);
+  std::lock_guard lock(mutex_);
+  binding_.erase(owner);
+  return bound;
+}
+
+Result<std::string> ClaimKeeper::BindAlone(const PodContainer& container, const std::string& owner,
+                                           pb::ClaimRequest ask, Clock::time_point deadline,
+                                           const std::function<bool()>& is_cancelled) {
+  std::vector<pb::Claim> claims;
+  if (Status listed = List(&claims); !listed.ok()) return listed;
+  auto own = std::find_if(claims.begin(), claims.end(), [&](const pb::Claim& claim) {
+    return claim.owner().rfind(owner, 0) == 0;
+  });
+  pb::Claim claim;
+  if (own != claims.end()) {
+    claim = *own;
+  } else {
+    ask.set_owner((owner + container.space + "/" + container.pod).substr(0, kMaxOwner));
+    ask.set_wait_ms(kFirstWaitMs);
+    if (Status asked = Call("POST", "/v1/claims", &ask, &claim, kAskSeconds); !asked.ok())
+      return asked;
+  }
+  const std::string id = claim.id();
+  if (!IsName(id)) return Status(Code::kMalformed, "the pool's claim is called " + Quoted(id));
+  Status waits;
+  if (!IsHeld(claim.state()) && IsLive(claim.state())) waits = Explain(id);
+  while (!IsHeld(claim.state())) {
+    if (!IsLive(claim.state()))
+      return Status(Code::kRefused, "the pool's claim " + id + " is " + Printable(claim.state()) +
+                                        (claim.reason().empty() ? "" : ": " + claim.reason()));
+    if (waits.code() == Code::kRefused || is_cancelled() || Clock::now() + kLookPause >= deadline)
+      return waits;
+    std::this_thread::sleep_for(kLookPause);
+    if (Status asked = Call("GET", "/v1/claims/" + id, nullptr, &claim, kAskSeconds); !asked.ok())
+      return asked;
+  }
+  // It lasts until the next sweep, and its container has time to use it.
+  pb::ClaimName name;
+  name.set_id(id);
+  if (Status renewed = Call("POST", "/v1/claims/" + id + ":renew", &name, &claim, kAskSeconds);
+      !renewed.ok())
+    return renewed;
+  return id;
+}
+
+Status ClaimKeeper::Explain(const std::string& claim) {
+  pb::ClaimName name;
+  name.set_id(claim);
+  pb::Explanation told;
+  const std::string path = "/v1/claims/" + claim;
+  if (Status asked = Call("POST", path + ":explain", &name, &told, kAskSeconds); !asked.ok())
+    return asked;
+  if (told.gpus() == 0 || told.could_ever_fit())
+    return {Code::kTimeout, "claim " + claim + " waits in the pool: " + told.why()};
+  pb::Claim after;
+  (void)Call("DELETE", path, nullptr, &after, kAskSeconds);
+  return {Code::kRefused, "no GPU of the pool can hold the claim: " + told.why()};
+}
+
+}  // namespace farcall::k8s

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pool/k8s/pod.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "proto/byte_count.h"
+#include "proto/decimal.h"
+#include "proto/percent.h"
+#include "proto/printable.h"
+
+namespace farcall::k8s {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr char kPrefix[] = "farcall.io/";
+constexpr size_t kMaxName = 253;  // Kubernetes' own
+
+// The member's text; "": it is absent or no text.
+std::string Text(const Json& object, const char* name) {
+  auto at = object.find(name);
+  return at != object.end() && at->is_string() ? at->get<std::string>() : std::string();
+}
+
+const Json& Member(const Json& object, const char* name) {
+  static const Json none = Json::object();
+  auto at = object.find(name);
+  return at != object.end() && at->is_object() ? *at : none;
+}
+
+void ReadContainers(const Json& spec, const char* list, Pod* pod) {
+  auto containers = spec.find(list);
+  if (containers == spec.end() || !containers->is_array()) return;
+  for (const Json& container : *containers) {
+    if (!container.is_object()) continue;
+    const std::string limit = Text(Member(Member(container, "resources"), "limits"), kResource);
+    if (const std::string name = Text(container, "name"); !name.empty() && !limit.empty())
+      pod->asked[name] = limit;
+  }
+}
+
+Status Wrong(const std::string& name, const std::string& value, const std::string& right) {
+  return {Code::kInvalid,
+          "annotation " + Printable(kPrefix + name) + " " + Quoted(value) + ": " + right};
+}
+
+Status ReadMemory(const std::string& value, pool::v1::ClaimRequest* ask) {
+  uint64_t bytes = 0;
+  if (!ReadQuantity(value, &bytes))
+    return Wrong("mem", value, "write a quantity such as 4Gi or 512Mi");
+  if (bytes == 0)
+    return Wrong("mem", value, "write a quantity such as 4Gi; leave it out for whole GPUs");
+  if (bytes < kLeastMemoryBytes) return Wrong("mem", value, "less than 64Ki; write 4Gi for 4 GiB");
+  ask->set_memory_bytes(bytes);
+  return {};
+}
+
+Status ReadPart(const std::string& name, const std::string& value, uint32_t* milli) {
+  if (!ParseMilli(value, milli) || *milli == 0)
+    return Wrong(name, value, "write a part of a device such as 30%, at most 100%");
+  return {};
+}
+
+}  // namespace
+
+bool IsName(std::string_view text) {
+  auto fits = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
+  };
+  return !text.empty() && text.size() <= kMaxName && text.front() != '.' &&
+         std::all_of(text.begin(), text.end(), fits);
+}
+
+Result<Pod> ReadPod(const Json& object) {
+  if (!object.is_object()) return Status(Code::kMalformed, "the API server's answer is no pod");
+  const Json& metadata = Member(object, "metadata");
+  const Json& spec = Member(object, "spec");
+  Pod pod;
+  pod.space = Text(metadata, "namespace");
+  pod.name = Text(metadata, "name");
+  pod.uid = Text(metadata, "uid");
+  pod.resource_version = Text(metadata, "resourceVersion");
+  pod.node = Text(spec, "nodeName");
+  for (const auto& [field, value] :
+       {std::pair("namespace", &pod.space), {"name", &pod.name}, {"uid", &pod.uid}})
+    if (!IsName(*value))
+      return Status(Code::kMalformed,
+                    std::string("a pod whose metadata.") + field + " is " + Quoted(*value));
+  const std::string phase = Text(Member(object, "status"), "phase");
+  pod.is_over = phase == "Succeeded" || phase == "Failed";
+  for (const auto& [name, value] : Member(metadata, "annotations").items())
+    if (name.rfind(kPrefix, 0) == 0 && value.is_string())
+      pod.annotations[name.substr(sizeof(kPrefix) - 1)] = value.get<std::string>();
+  ReadContainers(spec, "initContainers", &pod);
+  ReadContainers(spec, "containers", &pod);
+  return pod;
+}
+
+bool ReadQuantity(std::string_view text, uint64_t* bytes) {
+  struct Unit {
+    std::string_view name;
+    uint64_t bytes;
+  };
+  constexpr Unit kUnits[] = {{"", 1},
+                             {"k", 1000},
+                             {"M", 1000 * 1000},
+                             {"G", kBillion},
+                             {"T", uint64_t{1000} * kBillion},
+                             {"Ki", uint64_t{1} << 10},
+                             {"Mi", uint64_t{1} << 20},
+                             {"Gi", uint64_t{1} << 30},
+                             {"Ti", uint64_t{1} << 40},
+                             {"KiB", uint64_t{1} << 10},
+                             {"MiB", uint64_t{1} << 20},
+                             {"GiB", uint64_t{1} << 30},
+                             {"TiB", uint64_t{1} << 40}};
+  Decimal number;
+  if (!ReadDecimal(text, &number)) return false;
+  for (const Unit& unit : kUnits) {
+    if (number.rest != unit.name) continue;
+    __extension__ using Wide = unsigned __int128;
+    const Wide all =
+        Wide{unit.bytes} * number.whole + Wide{unit.bytes} * number.billionths / kBillion;
+    if (all > UINT64_MAX) return false;
+    *bytes = static_cast<uint64_t>(all);
+    return true;
+  }
+  return false;
+}
+
+Result<pool::v1::ClaimRequest> ReadAsk(const Pod& pod) {
+  pool::v1::ClaimRequest ask;
+  for (const auto& [name, value] : pod.annotations) {
+    uint32_t milli = 0;
+    if (name == "mem") {
+      FARCALL_TRY(ReadMemory(value, &ask));
+    } else if (name == "share") {
+      FARCALL_TRY(ReadPart(name, value, &milli));
+      ask.set_share_milli(milli);
+    } else if (name == "limit") {
+      FARCALL_TRY(ReadPart(name, value, &milli));
+      ask.set_limit_milli(milli);
+    } else {
+      return Wrong(name, value, "no such annotation; there are farcall.io/mem, share and limit");
+    }
+  }
+  if (ask.limit_milli() != 0 && ask.share_milli() > ask.limit_milli())
+    return Wrong("limit", pod.annotations.at("limit"),
+                 "less than farcall.io/share " + Quoted(pod.annotations.at("share")));
+  return ask;
+}
+
+}  // namespace farcall::k8s

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// A pod as the API server describes it, as far as the plugin uses it, and what it asks of the pool.
+#pragma once
+
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+#include "generated/proto/pool.pb.h"
+#include "proto/status.h"
+
+namespace farcall::k8s {
+
+// What kubelets count: one is one device of a container's claim.
+inline constexpr char kResource[] = "farcall.io/vgpu";
+
+struct Pod {
+  std::string space;  // its namespace
+  std::string name;
+  std::string uid;
+  std::string node;  // that it is bound to
+  std::string resource_version;
+  bool is_over = false;                            // succeeded or failed
+  std::map<std::string, std::string> annotations;  // those of farcall.io/
+  std::map<std::string, std::string> asked;        // container -> its limit of kResource
+};
+
+// A container of a pod.
+struct PodContainer {
+  std::string space, pod, uid, container;
+};
+
+// Whether a text can be part of a path of the API: what Kubernetes allows as a name.
+bool IsName(std::string_view text);
+
+//   Errors  kMalformed (no pod: which field is missing or not what it should be)
+Result<Pod> ReadPod(const nlohmann::json& object);
+
+// What the annotations ask for each device of a container of the pod. Those that are absent:
+//   farcall.io/mem    whole devices
+//   farcall.io/share  no guaranteed part of device time
+//   farcall.io/limit  all of the device time that is free
+//   Errors  kInvalid: the annotation, its value and what would be right. Also for one of
+//   farcall.io/
+//           that is not known: who misspells `mem` must not be given whole devices.
+Result<pool::v1::ClaimRequest> ReadAsk(const Pod& pod);
+
+// A quantity of Kubernetes in bytes: "4Gi", "4G" (10^9), "1.5Gi", "4GiB", "4294967296".
+bool ReadQuantity(std::string_view text, uint64_t* bytes);
+
+}  // namespace farcall::k8s

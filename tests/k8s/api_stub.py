@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An API server for tests: pods and one namespace over HTTPS, with lists in pages, watches, bookmarks
+and 410, in the form in which Kubernetes' own answers."""
+
+import http.server
+import json
+import pathlib
+import ssl
+import subprocess
+import threading
+import urllib.parse
+import uuid
+
+TOKEN = "account-token"
+
+
+def certificate(folder):
+    """(certificate, key) of 127.0.0.1, which is its own authority."""
+    paths = pathlib.Path(folder, "api.pem"), pathlib.Path(folder, "api.key")
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+        + ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+        + ["-out", paths[0], "-keyout", paths[1]],
+        check=True,
+        capture_output=True,
+    )
+    return paths
+
+
+class ApiStub:
+    def __init__(self, folder, node):
+        self.node = node
+        self.files = certificate(folder)
+        self.lock = threading.Condition()
+        self.pods = {}  # (namespace, name) -> object
+        self.events = []  # (version, type, object)
+        self.version, self.oldest, self.port = 100, 100, 0
+        self.lists = self.watches = 0
+        self.server = None
+        self.start()
+
+    # ---- what a test does
+
+    def start(self):
+        stub = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self):
+                stub._get(self)
+
+            def log_message(self, *_):
+                pass
+
+        class Server(http.server.ThreadingHTTPServer):
+            daemon_threads = True
+            allow_reuse_address = True
+
+            def handle_error(self, *_):
+                pass
+
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*self.files)
+        self.server = Server(("127.0.0.1", self.port), Handler)
+        self.port = self.server.server_address[1]
+        self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def stop(self):
+        server, self.server = self.server, None
+        server.shutdown()
+        server.server_close()
+        with self.lock:
+            self.lock.notify_all()
+
+    def forget_events(self):
+        """Watches that go on from before now are told 410."""
+        with self.lock:
+            self.version += 1
+            self.oldest = self.version
+            self.events.clear()
+            self.lock.notify_all()
+
+    def add(self, name, namespace="default", count="1", node=None, **annotations):
+        pod = {
+            "metadata": {
+                "name": name,
+                "namespace": namespace,
+                "uid": str(uuid.uuid4()),
+                "annotations": {f"farcall.io/{key}": value for key, value in annotations.items()},
+            },
+            "spec": {
+                "nodeName": node or self.node,
+                "containers": [
+                    {"name": "main", "resources": {"limits": {"farcall.io/vgpu": count}}}
+                ],
+            },
+            "status": {"phase": "Pending"},
+        }
+        self._change("ADDED", pod)
+        return pod
+
+    def finish(self, pod, phase="Succeeded"):
+        pod["status"]["phase"] = phase
+        self._change("MODIFIED", pod)
+
+    def delete(self, pod):
+        self._change("DELETED", pod)
+
+    def _change(self, kind, pod):
+        with self.lock:
+            self.version += 1
+            pod["metadata"]["resourceVersion"] = str(self.version)
+            key = pod["metadata"]["namespace"], pod["metadata"]["name"]
+            if kind == "DELETED":
+                del self.pods[key]
+            else:
+                self.pods[key] = pod
+            self.events.append((self.version, kind, json.loads(json.dumps(pod))))
+            self.lock.notify_all()
+
+    # ---- what the server answers
+
+    def _get(self, request):
+        url = urllib.parse.urlsplit(request.path)
+        query = dict(urllib.parse.parse_qsl(url.query))
+        parts = url.path.strip("/").split("/")
+        if request.headers.get("Authorization") != "Bearer " + TOKEN:
+            return self._answer(request, 401, self._status(401, "Unauthorized"))
+        if parts == ["api", "v1", "namespaces", "kube-system"]:
+            return self._answer(request, 200, {"metadata": {"uid": "0e1b7c1e-cluster"}})
+        if parts[:3] == ["api", "v1", "namespaces"] and parts[4:5] == ["pods"]:
+            with self.lock:
+                pod = self.pods.get((parts[3], parts[5]))
+            if pod is None:
+                return self._answer(request, 404, self._status(404, f'pods "{parts[5]}" not found'))
+            return self._answer(request, 200, pod)
+        if parts == ["api", "v1", "pods"] and query.get("watch"):
+            return self._watch(request, int(query["resourceVersion"]))
+        if parts == ["api", "v1", "pods"]:
+            return self._list(request, query)
+        return self._answer(request, 404, self._status(404, "not found"))
+
+    @staticmethod
+    def _status(code, message):
+        return {"kind": "Status", "status": "Failure", "code": code, "message": message}
+
+    def _list(self, request, query):
+        """In pages of two, whatever is asked for."""
+        assert query["fieldSelector"] == f"spec.nodeName={self.node}", query
+        with self.lock:
+            self.lists += 1
+            first = int(query.get("continue", 0))
+            pods = [pod for pod in self.pods.values() if pod["spec"]["nodeName"] == self.node]
+            metadata = {"resourceVersion": str(self.version)}
+            if first + 2 < len(pods):
+                metadata["continue"] = str(first + 2)
+            answer = {"kind": "PodList", "metadata": metadata, "items": pods[first : first + 2]}
+        self._answer(request, 200, answer)
+
+    def _watch(self, request, after):
+        server = self.server
+        self.watches += 1
+        request.send_response(200)
+        request.send_header("Transfer-Encoding", "chunked")
+        request.end_headers()
+        while True:
+            with self.lock:
+                self.lock.wait_for(
+                    lambda: self.server is not server
+                    or self.oldest > after
+                    or (self.events and self.events[-1][0] > after),
+                    timeout=5,
+                )
+                if self.server is not server:
+                    return request.connection.close()
+                if self.oldest > after:
+                    events = [("ERROR", self._status(410, "too old resource version"))]
+                else:
+                    events = [
+                        (kind, pod)
+                        for version, kind, pod in self.events
+                        if version > after and pod["spec"]["nodeName"] == self.node
+                    ]
+                    after = self.version
+                    bookmark = {"kind": "Pod", "metadata": {"resourceVersion": str(after)}}
+                    events.append(("BOOKMARK", bookmark))
+            for kind, told in events:
+                line = json.dumps({"type": kind, "object": told}).encode() + b"\n"
+                request.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
+            request.wfile.flush()
+            if events[-1][0] == "ERROR":
+                request.wfile.write(b"0\r\n\r\n")
+                return None
+
+    @staticmethod
+    def _answer(request, status, body):
+        text = json.dumps(body).encode()
+        request.send_response(status)
+        request.send_header("Content-Type", "application/json")
+        request.send_header("Content-Length", str(len(text)))
+        request.end_headers()
+        request.wfile.write(text)

@@ -1,0 +1,436 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The device plugin between a kubelet and an API server that do what a test says, and a real pool
+with a host on the dry device."""
+
+import json
+import os
+import pathlib
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "session"))
+import api_stub  # noqa: E402
+from harness import BUILD, SERVE, until  # noqa: E402
+from pool_case import GIB, MIB, PoolCase  # noqa: E402
+
+NODE = "node-1"
+POOL_TOKEN = "a-token-of-the-pool-that-nobody-prints"
+OK, INVALID, REFUSED = 0, 3, 9  # codes of gRPC
+LIVE = ("pending", "reserved", "bound", "active", "idle", "preempting")
+
+
+class Teller:
+    """A process and the lines of JSON that it tells."""
+
+    def __init__(self, *command):
+        self.process = subprocess.Popen(
+            list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.lines = queue.Queue()
+        self.ended = []  # calls whose end was told while something else was waited for
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            self.lines.put(json.loads(line))
+
+    def do(self, verb, **more):
+        self.process.stdin.write(json.dumps({"do": verb, **more}) + "\n")
+        self.process.stdin.flush()
+
+    def wait(self, event, **wanted):
+        """The next line of that kind that says what is wanted; others are passed over, but for ends of calls."""
+        while True:
+            line = self.lines.get(timeout=90)
+            if line["event"] == event and wanted.items() <= line.items():
+                return line
+            if line["event"] == "prestarted":
+                self.ended.append(line)
+
+    def wait_end(self, tag):
+        for line in self.ended:
+            if line["tag"] == tag:
+                self.ended.remove(line)
+                return line
+        return self.wait("prestarted", tag=tag)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+
+
+class PluginCase(PoolCase):
+    def setUp(self):
+        super().setUp()
+        self.folder = self.store.parent
+        for name in ("kubelet/device-plugins", "kubelet/pod-resources"):
+            (self.folder / name).mkdir(parents=True)
+        self.api = api_stub.ApiStub(self.folder, NODE)
+        self.addCleanup(lambda: self.api.server and self.api.stop())
+        (self.folder / "account").write_text(api_stub.TOKEN + "\n")
+        (self.folder / "token").write_text(POOL_TOKEN + "\n")
+        self.pool = self.serve(token=POOL_TOKEN)
+        self.host(self.pool, "host", "--pool-token-file", self.join_token(self.pool), device="dry")
+        self.log = self.folder / "plugin.log"
+        self.pods = []
+        self.start_kubelet()
+        self.start_plugin()
+
+    def start_kubelet(self):
+        self.kubelet = Teller(BUILD / "tests/k8s/fake_kubelet", self.folder / "kubelet")
+        self.addCleanup(self.kubelet.kill)
+        self.kubelet.wait("ready")
+        self.kubelet.do("pods", pods=self.pods)
+
+    def start_plugin(self, *flags, healthy=True):
+        command = [SERVE, "pool", "k8s", "plugin", "--node", NODE, "--pool", self.pool.url]
+        command += ["--token-file", self.folder / "token", "--state", self.folder / "state"]
+        command += ["--endpoint", self.pool.endpoint, "--kubelet", self.folder / "kubelet"]
+        command += ["--libraries", BUILD / "lib/farcall"]
+        command += ["--kube-api", f"https://127.0.0.1:{self.api.port}"]
+        command += ["--kube-ca", self.api.files[0], "--kube-token-file", self.folder / "account"]
+        environment = {key: value for key, value in os.environ.items() if key != "FARCALL_TOKEN"}
+        with open(self.log, "a") as log:
+            self.plugin = subprocess.Popen(
+                [*map(str, command), *flags],
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                env=environment,
+            )
+        self.addCleanup(self.stop_plugin)
+        self.registered = self.kubelet.wait("registered")
+        if healthy:
+            self.kubelet.wait("devices", unhealthy=0, healthy=64)
+
+    def stop_plugin(self, how=signal.SIGTERM):
+        if self.plugin.poll() is None:
+            self.plugin.send_signal(how)
+        return self.plugin.wait(timeout=60)
+
+    # ---- what a cluster does
+
+    def hold(self, pod, *slots):
+        """The kubelet's word that a pod's container has these devices."""
+        self.pods.append(
+            {
+                "namespace": pod["metadata"]["namespace"],
+                "name": pod["metadata"]["name"],
+                "containers": [{"name": "main", "ids": [f"slot-{slot}" for slot in slots]}],
+            }
+        )
+        self.kubelet.do("pods", pods=self.pods)
+
+    def prestart(self, *slots, tag="t"):
+        self.kubelet.do("prestart", ids=[f"slot-{slot}" for slot in slots], tag=tag)
+
+    def started(self, tag="t", code=OK):
+        told = self.kubelet.wait_end(tag)
+        self.assertEqual(told["code"], code, told["message"])
+        return told["message"]
+
+    def run_pod(self, name, slot, **annotations):
+        pod = self.api.add(name, **annotations)
+        self.hold(pod, slot)
+        self.prestart(slot)
+        self.started()
+        return pod
+
+    def settings(self, slot):
+        path = self.folder / f"state/slots/{slot}/config.toml"
+        if not path.exists():
+            return {}
+        lines = path.read_text().splitlines()
+        return {
+            key: value.strip('"') for key, value in (x.split(" = ") for x in lines if " = " in x)
+        }
+
+    def claim_at(self, slot):
+        return self.pool.claim(self.settings(slot)["claim"])
+
+    def live(self):
+        return [claim for claim in self.pool.get("/v1/claims").get("claims", []) if claim["state"] in LIVE]  # fmt: skip
+
+
+class Plugin(PluginCase):
+    def test_it_registers_and_tells_its_slots(self):
+        self.stop_plugin()
+        self.kubelet.wait("ended")
+        self.start_plugin("--slots", "3", healthy=False)
+        told = self.kubelet.wait("devices", healthy=3)
+        self.assertEqual((told["unhealthy"], told["first"]), (0, "slot-0"))
+
+    def test_registration_names_the_resource_and_asks_for_the_call_before_a_start(self):
+        told = self.registered
+        expected = {
+            "version": "v1beta1",
+            "endpoint": "farcall.sock",
+            "resource": "farcall.io/vgpu",
+            "pre_start": True,
+        }
+        self.assertLessEqual(expected.items(), told.items())
+
+    def test_allocate_mounts_the_slots_folder_and_the_libraries(self):
+        self.kubelet.do("allocate", ids=["slot-9", "slot-4"])
+        told = self.kubelet.wait("allocated")
+        self.assertEqual(told["code"], OK, told["message"])
+        slot = str(self.folder / "state/slots/4")
+        self.assertEqual(
+            told["mounts"],
+            {
+                "/etc/farcall": {"host": slot, "read_only": True},
+                "/usr/local/lib/farcall": {"host": str(BUILD / "lib/farcall"), "read_only": True},
+            },
+        )
+        self.assertEqual(told["env"], {"LD_LIBRARY_PATH": "/usr/local/lib/farcall"})
+        self.assertTrue(os.path.isdir(slot), "a mount's source has to be there")
+        self.assertEqual(os.stat(self.folder / "state").st_mode & 0o777, 0o700)
+
+    def test_devices_that_are_not_ours_are_refused(self):
+        for ids in (["slot-64"], ["slot-01"], ["slot--1"], ["gpu0"], [], ["slot-1", "slot-1"], ["slot-99999999999"]):  # fmt: skip
+            self.kubelet.do("allocate", ids=ids)
+            told = self.kubelet.wait("allocated")
+            self.assertEqual(told["code"], INVALID, (ids, told["message"]))
+            self.kubelet.do("prestart", ids=ids, tag="wrong")
+            self.started("wrong", INVALID)
+
+    def test_a_container_gets_the_claim_that_its_pod_asks_for(self):
+        self.run_pod("train", 5, mem="256Mi", share="25%", limit="50%")
+        settings = self.settings(5)
+        self.assertEqual(settings["endpoint"], self.pool.endpoint)
+        self.assertEqual((self.folder / "state/slots/5/token").read_text(), POOL_TOKEN + "\n")
+        claim = self.claim_at(5)
+        self.assertEqual(claim["state"], "bound")
+        request = claim["request"]
+        self.assertEqual(request["memory_bytes"], str(256 * MIB))
+        self.assertEqual((request["share_milli"], request["limit_milli"]), (250, 500))
+        self.assertIn("default/train", claim["owner"])
+        # Whatever user a container runs as can read them.
+        for name in ("config.toml", "token"):
+            self.assertEqual(os.stat(self.folder / f"state/slots/5/{name}").st_mode & 0o777, 0o444)
+
+    def test_two_pods_that_start_at_once_get_their_own_limits(self):
+        small = self.api.add("small", mem="1Gi")
+        large = self.api.add("large", mem="2Gi")
+        self.prestart(0, tag="first")  # before the kubelet says whose they are
+        self.prestart(1, tag="second")
+        self.hold(large, 0)
+        self.hold(small, 1)
+        self.started("first")
+        self.started("second")
+        self.assertEqual(self.claim_at(0)["request"]["memory_bytes"], str(2 * GIB))
+        self.assertEqual(self.claim_at(1)["request"]["memory_bytes"], str(1 * GIB))
+
+    def test_it_does_not_guess_between_two_pods_with_one_device(self):
+        old = self.api.add("old", mem="1Gi")
+        new = self.api.add("new", mem="2Gi")
+        self.hold(old, 3)
+        self.hold(new, 3)
+        self.prestart(3)
+        until(lambda: self.api.lists > 0, what="the API server is asked")
+        self.assertEqual(self.settings(3), {})
+        self.pods = [pod for pod in self.pods if pod["name"] == "new"]
+        self.kubelet.do("pods", pods=self.pods)
+        self.started()
+        self.assertEqual(self.claim_at(3)["request"]["memory_bytes"], str(2 * GIB))
+
+    def test_a_container_that_starts_again_keeps_its_claim(self):
+        self.run_pod("train", 0, mem="1Gi")
+        claim = self.settings(0)["claim"]
+        self.stop_plugin(signal.SIGKILL)
+        self.kubelet.wait("ended")
+        self.start_plugin()
+        self.prestart(0)
+        self.started()
+        self.assertEqual(self.settings(0)["claim"], claim)
+        self.assertEqual(len(self.live()), 1)
+
+    def test_a_pods_end_releases_its_claim(self):
+        for slot, end in enumerate(("delete", "Succeeded", "Failed")):
+            pod = self.run_pod(f"pod-{slot}", slot, mem="1Gi")
+            self.api.delete(pod) if end == "delete" else self.api.finish(pod, end)
+            until(lambda: not self.live(), what=f"no claim after {end}")
+            until(lambda s=slot: self.settings(s) == {}, what="an empty folder")
+        self.assertFalse((self.folder / "state/slots/0/token").exists())
+
+    def test_a_pod_that_ends_while_the_plugin_is_down_releases_its_claim(self):
+        gone = self.run_pod("gone", 0, mem="1Gi")
+        self.run_pod("stays", 1, mem="2Gi")
+        self.stop_plugin(signal.SIGKILL)
+        self.api.delete(gone)
+        self.kubelet.wait("ended")
+        self.start_plugin()
+        until(lambda: len(self.live()) == 1, what="one claim")
+        self.assertEqual(self.live()[0]["request"]["memory_bytes"], str(2 * GIB))
+
+    def test_a_pod_of_the_same_name_gets_a_claim_of_its_own(self):
+        first = self.run_pod("web-0", 0, mem="1Gi")
+        before = self.settings(0)["claim"]
+        self.api.delete(first)
+        self.pods.clear()
+        self.run_pod("web-0", 0, mem="2Gi")
+        self.assertNotEqual(self.settings(0)["claim"], before)
+        self.assertEqual(self.claim_at(0)["request"]["memory_bytes"], str(2 * GIB))
+
+    def test_several_devices_are_one_claim(self):
+        pod = self.api.add("pair", count="2", mem="1Gi")
+        self.hold(pod, 7, 2)
+        self.prestart(2, 7)
+        told = self.kubelet.wait_end("t")
+        # The pool's one host has one GPU.
+        self.assertEqual(told["code"], REFUSED, told["message"])
+        self.assertIn("default/pair", told["message"])
+        self.assertEqual(self.live(), [])
+
+    def test_wrong_annotations_are_refused_with_what_would_be_right(self):
+        cases = {
+            "mem": (
+                "0",
+                "-1",
+                "4",
+                "",
+                "4 Gi",
+                "4GB4",
+                "1e9",
+                "99999999999999999999",
+                "99999999Ti",
+            ),
+            "share": ("0", "-1", "4", "4Gi", "101%", "0.00001", ""),
+            "limit": ("0", "30", "x%", "1000%"),
+            "memory": ("4Gi",),
+        }
+        for slot, (name, value) in enumerate((n, v) for n, values in cases.items() for v in values):
+            pod = self.api.add(f"wrong-{slot}", **{name: value})
+            self.hold(pod, slot)
+            self.prestart(slot)
+            said = self.started(code=INVALID)
+            self.assertIn(f"default/wrong-{slot}", said)
+            self.assertIn(f"farcall.io/{name} '{value}'", said)
+            self.assertEqual(self.settings(slot), {})
+        self.assertEqual(self.live(), [])
+
+    def test_quantities_are_those_of_kubernetes(self):
+        for slot, (text, size) in enumerate((("4Gi", 4 * GIB), ("4G", 4 * 10**9), ("1.5Gi", 3 * GIB // 2), ("512Mi", 512 * MIB), ("1073741824", GIB), ("4GiB", 4 * GIB))):  # fmt: skip
+            pod = self.run_pod(f"pod-{slot}", slot, mem=text)
+            self.assertEqual(self.claim_at(slot)["request"]["memory_bytes"], str(size), text)
+            self.api.delete(pod)
+            until(lambda: not self.live(), what="no claim")
+
+    def test_more_than_any_gpu_has_is_refused_and_leaves_no_claim(self):
+        pod = self.api.add("huge", mem=str(10**18))
+        self.hold(pod, 0)
+        self.prestart(0)
+        self.started(code=REFUSED)
+        self.assertEqual(self.live(), [])
+
+    def test_a_limit_below_the_share_is_refused(self):
+        pod = self.api.add("odd", mem="1Gi", share="50%", limit="25%")
+        self.hold(pod, 0)
+        self.prestart(0)
+        self.assertIn("farcall.io/limit '25%'", self.started(code=INVALID))
+
+    def test_the_kubelet_starts_again(self):
+        self.run_pod("train", 0, mem="1Gi")
+        claim = self.settings(0)["claim"]
+        self.kubelet.kill()
+        self.start_kubelet()
+        self.kubelet.wait("registered")
+        self.kubelet.wait("devices", unhealthy=0)
+        self.prestart(0)
+        self.started()
+        self.assertEqual(self.settings(0)["claim"], claim)
+        self.assertEqual(self.pool.claim(claim)["state"], "bound")
+
+    def test_slots_are_unhealthy_while_the_pool_does_not_answer(self):
+        self.run_pod("train", 0, mem="1Gi")
+        claim, where = self.settings(0)["claim"], self.pool.addresses()
+        self.pool.stop(signal.SIGKILL)
+        self.assertEqual(self.kubelet.wait("devices", healthy=0)["unhealthy"], 64)
+        self.pool = self.serve(token=POOL_TOKEN, **where)
+        self.kubelet.wait("devices", unhealthy=0)
+        self.prestart(0)
+        self.started()
+        self.assertEqual(self.settings(0)["claim"], claim)
+
+    def test_it_waits_for_an_api_server_that_is_down(self):
+        pod = self.api.add("train", mem="1Gi")
+        self.hold(pod, 0)
+        self.api.stop()
+        self.prestart(0)
+        self.api.start()
+        self.started()
+        self.assertEqual(self.claim_at(0)["state"], "bound")
+
+    def test_claims_survive_an_api_server_that_is_down(self):
+        pod = self.run_pod("train", 0, mem="1Gi")
+        self.api.stop()
+        self.stop_plugin(signal.SIGKILL)
+        self.kubelet.wait("ended")
+        self.start_plugin()
+        self.assertEqual(len(self.live()), 1)
+        self.api.start()
+        until(lambda: self.api.lists > 1, 60, "the pods are listed again")
+        self.assertEqual(len(self.live()), 1)
+        self.api.delete(pod)
+        until(lambda: not self.live(), 60, "no claim")
+
+    def test_a_watch_that_is_too_old_begins_anew(self):
+        pod = self.run_pod("train", 0, mem="1Gi")
+        with self.api.lock:  # the watch is told nothing of the end
+            self.api.pods.clear()
+        self.api.forget_events()
+        until(lambda: not self.live(), what=f"no claim of {pod['metadata']['name']}")
+
+    def test_pods_that_are_not_here_are_refused(self):
+        self.hold({"metadata": {"namespace": "default", "name": "unknown"}}, 0)
+        self.hold(self.api.add("elsewhere", node="node-2"), 1)
+        self.hold(self.api.add("more", count="2"), 2)
+        over = self.api.add("over")
+        self.hold(over, 3)
+        self.api.finish(over)
+        for slot, why in enumerate(("not found", "not bound to node node-1", "does not ask for 1", "is over")):  # fmt: skip
+            self.prestart(slot)
+            self.assertIn(why, self.started(code=REFUSED))
+        self.assertEqual(self.live(), [])
+
+    def test_no_log_and_no_environment_has_the_token(self):
+        self.run_pod("train", 0, mem="1Gi")
+        self.kubelet.do("allocate", ids=["slot-0"])
+        self.assertNotIn(POOL_TOKEN, json.dumps(self.kubelet.wait("allocated")))
+        self.assertNotIn(POOL_TOKEN, self.log.read_text())
+        self.assertNotIn(api_stub.TOKEN, self.log.read_text())
+        environment = pathlib.Path(f"/proc/{self.plugin.pid}/environ").read_text()
+        self.assertNotIn(POOL_TOKEN, environment)
+
+
+class Flags(unittest.TestCase):
+    def refused(self, *flags):
+        done = subprocess.run(
+            [SERVE, "pool", "k8s", "plugin", *flags], capture_output=True, text=True
+        )
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        return done.stderr
+
+    def test_wrong_flags_are_one_line(self):
+        api = ("--kube-api", "https://127.0.0.1:1")
+        self.assertIn("--node", self.refused())
+        self.assertIn("--kube-api", self.refused("--node", "n"))
+        self.assertIn("write the node's name", self.refused("--node", "a/b", *api))
+        self.assertIn("https://host:port", self.refused("--node", "n", "--kube-api", "http://h:1"))
+        self.assertIn(
+            "no libcuda.so.1", self.refused("--node", "n", *api, "--libraries", "/nowhere")
+        )
+        self.assertIn(
+            "pools://host:port", self.refused("--node", "n", *api, "--endpoint", "tcp://h:1")
+        )
+        self.assertIn("whole path", self.refused("--node", "n", *api, "--state", "here"))
+        self.assertIn("--slots", self.refused("--node", "n", *api, "--slots", "0"))
+
+
+if __name__ == "__main__":
+    unittest.main()
