@@ -43,7 +43,7 @@ void AddEnvCommand(CLI::App& app, int& exit_code) {
       return;
     }
     if (!settings->endpoint.empty()) {
-      const Result<std::string> whole = WholeEndpoint(settings->endpoint);
+      const Result<std::string> whole = WholeEndpoints(settings->endpoint);
       if (!whole.ok()) {
         std::fprintf(stderr, "farcall env: --endpoint: %s\n", whole.status().message().c_str());
         exit_code = kExitUsage;

@@ -2,6 +2,8 @@
 #include "cli/find_server.h"
 
 #include <cstdio>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "cli/client_environment.h"
@@ -46,7 +48,7 @@ Result<FoundServer> FindHere() {
 
 Result<FoundServer> FindServerOnly(const std::string& flag, const client::Settings& settings) {
   if (!flag.empty()) {
-    Result<std::string> whole = WholeEndpoint(flag);
+    Result<std::string> whole = WholeEndpoints(flag);
     if (!whole.ok())
       return Status(whole.status().code(), "--endpoint: " + whole.status().message());
     return FoundServer{*whole, "--endpoint", ""};
@@ -74,7 +76,37 @@ Result<FoundServer> FindServer(const std::string& flag) {
   return FindServer(flag, settings);
 }
 
+namespace {
+
+// The list's devices as one server's. All have to answer, as they have to when a program begins.
+Result<QueryAnswer> AskEach(const FoundServer& list) {
+  std::optional<QueryAnswer> all;
+  for (const std::string& url : SplitEndpoints(list.url)) {
+    Result<QueryAnswer> answer = AskServer({url, list.source, list.token});
+    if (!answer.ok()) return Status(answer.status().code(), url + ": " + answer.status().message());
+    if (!all) {
+      all = std::move(*answer);
+      continue;
+    }
+    std::vector<DeviceSnapshot>& devices = all->welcome.devices;
+    devices.insert(devices.end(), answer->welcome.devices.begin(), answer->welcome.devices.end());
+    all->welcome.server_host += ", " + answer->welcome.server_host;
+    // A server that does not say what is free leaves all of it unsaid.
+    const bool is_said = !all->free_bytes.empty() && !answer->free_bytes.empty();
+    if (is_said) {
+      all->free_bytes.insert(all->free_bytes.end(), answer->free_bytes.begin(),
+                             answer->free_bytes.end());
+    } else {
+      all->free_bytes.clear();
+    }
+  }
+  return std::move(*all);
+}
+
+}  // namespace
+
 Result<QueryAnswer> AskServer(const FoundServer& server) {
+  if (server.is_list()) return AskEach(server);
   const Progress progress("asking " + server.url);
   Result<std::unique_ptr<Channel>> channel = Dial(server.url, Clock::now() + kReachPatience);
   if (!channel.ok()) return channel.status();

@@ -15,6 +15,8 @@ struct FoundServer {
   std::string source;  // "--endpoint", "FARCALL_ENDPOINT", a file, "the server on this machine"
   std::string token;
   bool is_named() const { return source[0] != 't'; }  // by a person
+  // Several servers, whose devices make one list.
+  bool is_list() const { return url.find(',') != std::string::npos; }
   bool is_pool() const { return url.compare(0, 4, "pool") == 0; }
 };
 
@@ -30,7 +32,7 @@ Result<FoundServer> FindServer(const std::string& flag);
 // FindServer without the token, of which it says nothing.
 Result<FoundServer> FindServerOnly(const std::string& flag, const client::Settings& settings);
 
-// Asks a server; it opens no session.
+// Asks a server, or all of a list; it opens no session.
 //   Errors  as Dial's and QueryHandshake's
 Result<QueryAnswer> AskServer(const FoundServer& server);
 // Asks a pool whether it would hear this client.   Errors  the same

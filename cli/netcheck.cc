@@ -184,6 +184,8 @@ int Netcheck(const NetcheckFlags& flags) {
                     : "a pool has many servers: give --endpoint of one that is in no pool",
                 kExitUsage);
   }
+  if (server->is_list())
+    return Fail(server->url + " names several servers: give --endpoint of one", kExitUsage);
   Result<QueryAnswer> answer = AskServer(*server);
   if (!answer.ok()) {
     return Fail(answer.status().message());

@@ -118,6 +118,43 @@ Result<std::string> WholeEndpoint(std::string_view text) {
   return url->scheme + "://" + rest;
 }
 
+std::vector<std::string> SplitEndpoints(std::string_view text) {
+  std::vector<std::string> parts;
+  while (!text.empty()) {
+    const size_t comma = std::min(text.find(','), text.size());
+    parts.emplace_back(text.substr(0, comma));
+    text.remove_prefix(std::min(comma + 1, text.size()));
+  }
+  return parts;
+}
+
+Result<std::string> WholeEndpoints(std::string_view text) {
+  if (text.find(',') == std::string_view::npos) {
+    return WholeEndpoint(text);
+  }
+  const std::vector<std::string> parts = SplitEndpoints(text);
+  if (parts.size() > kMaxEndpoints) {
+    return Bad(text, "a list names " + std::to_string(kMaxEndpoints) + " servers at most");
+  }
+  std::vector<std::string> seen;
+  std::string list;
+  for (const std::string& part : parts) {
+    Result<std::string> whole = WholeEndpoint(part);
+    if (!whole.ok()) {
+      return whole.status();
+    }
+    if (IsPoolUrl(*whole)) {
+      return Bad(text, "a list names servers; a pool stands alone");
+    }
+    if (std::find(seen.begin(), seen.end(), *whole) != seen.end()) {
+      return Bad(text, "it names " + *whole + " twice");
+    }
+    seen.push_back(*whole);
+    list += (list.empty() ? "" : ",") + *whole;
+  }
+  return list;
+}
+
 std::string FormatHostPort(std::string_view host, uint16_t port) {
   std::string text(host);
   if (host.find(':') != std::string_view::npos) {

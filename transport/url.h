@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "proto/status.h"
 
@@ -39,6 +40,11 @@ inline constexpr uint16_t kServerPort = 7717, kPoolPort = 7718;  // where none i
 // What has a scheme and no port that is known stays as it is.
 //   Errors  kInvalid, showing the value and the right form
 Result<std::string> WholeEndpoint(std::string_view text);
+// The same of a list with commas: several servers whose devices make one list. No pool, and none
+// twice; at most kMaxEndpoints.
+Result<std::string> WholeEndpoints(std::string_view text);
+inline constexpr size_t kMaxEndpoints = 16;
+std::vector<std::string> SplitEndpoints(std::string_view text);
 // "host:port", with brackets around an IPv6 address.
 std::string FormatHostPort(std::string_view host, uint16_t port);
 // Whether what listens there is reached from this host alone.

@@ -25,7 +25,7 @@ void UpdateAllClear() {
   auto is_clear = [] {
     Session* session = g_session.load();
     return g_life.load() == Life::kReady && g_stats.load() == nullptr && !g_sync.load() &&
-           session != nullptr && session->ended() == CUDA_SUCCESS;
+           !HasSeveralServers() && session != nullptr && session->ended() == CUDA_SUCCESS;
   };
   g_all_clear.store(is_clear());
   if (!is_clear()) g_all_clear.store(false);
@@ -40,6 +40,8 @@ bool IsSync() {
 }
 
 CUresult EnterWithCare(CallId call, Needs needs) {
+  if (HasSeveralServers()) [[unlikely]]
+    BeginRoute();
   if (Stats* stats = g_stats.load(std::memory_order_relaxed)) [[unlikely]] {
     ThreadState* self = Self();
     self->call = static_cast<uint16_t>(call);
@@ -51,8 +53,10 @@ CUresult EnterWithCare(CallId call, Needs needs) {
   if (life != Life::kReady) [[unlikely]] {
     return life == Life::kLeft ? CUDA_ERROR_DEINITIALIZED : CUDA_ERROR_NOT_INITIALIZED;
   }
-  Session* session = g_session.load(std::memory_order_relaxed);
-  if (session->ended() != CUDA_SUCCESS) [[unlikely]]
+  // One of several servers that is lost takes along its devices' contexts, and nothing else.
+  Session* session = CurrentSession();
+  const bool is_asked = needs == Needs::kContext || !HasSeveralServers();
+  if (is_asked && session->ended() != CUDA_SUCCESS) [[unlikely]]
     return session->ended();
   if (needs == Needs::kContext) {
     Context* context = Self()->current;
@@ -65,16 +69,32 @@ CUresult EnterWithCare(CallId call, Needs needs) {
 
 Record MakeRecord(CallId call, std::span<const std::byte> head, std::span<const std::byte> tail) {
   ThreadState* self = Self();
+  const Context* context = HasSeveralServers() ? ContextFor(RoutedSession()) : self->current;
   Record record;
   record.call = static_cast<uint16_t>(call);
   record.thread = self->slot;
-  record.context = self->current == nullptr ? 0 : self->current->slot;
+  record.context = context == nullptr ? 0 : context->slot;
   record.head = head;
   record.tail = tail;
   return record;
 }
 
 namespace {
+
+// Where a record goes: to its context's server, if it has one.
+Session* SessionOf(const Record& record) {
+  if (!HasSeveralServers()) [[likely]]
+    return g_session.load(std::memory_order_acquire);
+  const Context* context = record.context == 0 ? nullptr : ContextBySlot(record.context);
+  return context == nullptr ? RoutedSession() : context->session;
+}
+
+// Whose late errors a call with this record tells of.
+Context* ContextOf(const Record& record) {
+  if (!HasSeveralServers()) [[likely]]
+    return Self()->current;
+  return record.context == 0 ? nullptr : ContextBySlot(record.context);
+}
 
 void CountPost() {
   Stats* stats = g_stats.load(std::memory_order_relaxed);
@@ -113,8 +133,9 @@ enum class Leaves : bool { kLater, kNow };
 
 CUresult PostCounted(const Record& record, uint64_t transfer, uint32_t* serial,
                      Leaves leaves = Leaves::kLater) {
-  Session* session = CurrentSession();
+  Session* session = SessionOf(record);
   if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  if (CUresult refused = CheckOneServer(record.call); refused != CUDA_SUCCESS) return refused;
   if (g_sync.load(std::memory_order_relaxed)) [[unlikely]]
     return WaitCounted(session, record, nullptr);
   CountPost();
@@ -129,7 +150,7 @@ CUresult PostAndLook(const Record& record, uint32_t* serial, Leaves leaves = Lea
     ForgetAnswers();
   if (posted != CUDA_SUCCESS || g_sync.load(std::memory_order_relaxed)) [[unlikely]]
     return posted;
-  Context* context = Self()->current;
+  Context* context = ContextOf(record);
   return context == nullptr ? CUDA_SUCCESS : TakeLateError(context);
 }
 
@@ -166,8 +187,9 @@ CUresult Post(CallId call, std::span<const std::byte> body) {
 }
 
 CUresult Query(CallId call, std::span<const std::byte> body, Reply* reply) {
-  Context* context = Self()->current;
-  Question question = {call, context == nullptr ? 0 : context->handle, body};
+  Context* context = HasSeveralServers() ? ContextFor(RoutedSession()) : Self()->current;
+  // Without a context, the server: no handle is that small.
+  Question question = {call, context == nullptr ? CurrentServer() : context->handle, body};
   CUresult late = context == nullptr ? CUDA_SUCCESS : TakeLateError(context);
   if (late != CUDA_SUCCESS) return late;
   std::vector<std::byte> known;
@@ -184,12 +206,14 @@ CUresult Query(CallId call, std::span<const std::byte> body, Reply* reply) {
 
 CUresult RoundTripParts(CallId call, std::span<const std::byte> head,
                         std::span<const std::byte> tail, Reply* reply) {
-  Session* session = CurrentSession();
+  const Record record = MakeRecord(call, head, tail);
+  Session* session = SessionOf(record);
   if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  CUresult status = WaitCounted(session, MakeRecord(call, head, tail), reply);
+  if (CUresult refused = CheckOneServer(record.call); refused != CUDA_SUCCESS) return refused;
+  CUresult status = WaitCounted(session, record, reply);
   if (InfoOf(call).renews) [[unlikely]]
     ForgetAnswers();
-  Context* context = Self()->current;
+  Context* context = ContextOf(record);
   if (context != nullptr) {
     // A sticky error came with the reply as well as ahead of it: one report is enough unless the
     // call itself was fine.
@@ -216,7 +240,7 @@ Record SessionRecord(SessionCall call, uint16_t context, std::span<const std::by
 }  // namespace
 
 CUresult AskRecord(const Record& record, Reply* reply) {
-  Session* session = CurrentSession();
+  Session* session = SessionOf(record);
   if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   return WaitCounted(session, record, reply);
 }
@@ -227,9 +251,10 @@ CUresult AskSession(SessionCall call, uint16_t context, std::span<const std::byt
 }
 
 CUresult TellSession(SessionCall call, uint16_t context, std::span<const std::byte> body) {
-  Session* session = CurrentSession();
+  const Record record = SessionRecord(call, context, body);
+  Session* session = SessionOf(record);
   if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  return session->PostRecord(SessionRecord(call, context, body));
+  return session->PostRecord(record);
 }
 
 CUresult NotSupported(CallId call) {

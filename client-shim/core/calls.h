@@ -37,7 +37,7 @@ inline CUresult PostWhole(CallId call, const ThreadState& self, RecordHeader* he
   header->flags = 0;
   header->thread = self.slot;
   header->context = self.current->slot;
-  g_session.load(std::memory_order_relaxed)->PostWhole(header);
+  g_session.load(std::memory_order_relaxed)->PostWhole(header);  // of several, none is all clear
   return TakeLateError(self.current);
 }
 

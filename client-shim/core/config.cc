@@ -15,6 +15,7 @@
 #include "proto/printable.h"
 #include "proto/priority.h"
 #include "transport/tcp/tcp_channel.h"
+#include "transport/url.h"
 
 namespace farcall::client {
 
@@ -117,8 +118,9 @@ void LoadTransport(const Settings& settings, Config* config) {
     return;
   }
   config->transport = *wish;
-  if (Status fits = CheckTransport(config->endpoint, *wish); !fits.ok())
-    config->error = fits.message();
+  for (const std::string& endpoint : config->endpoints) {
+    if (Status fits = CheckTransport(endpoint, *wish); !fits.ok()) config->error = fits.message();
+  }
 }
 
 Config* Load() {
@@ -128,6 +130,7 @@ Config* Load() {
   UseTls(settings);
   if (Result<Setting> endpoint = settings.FindEndpoint(); endpoint.ok()) {
     config->endpoint = endpoint->value;
+    config->endpoints = SplitEndpoints(endpoint->value);
   } else {
     config->error = endpoint.status().message();
   }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "client-shim/core/transport_wish.h"
 #include "proto/handshake.h"
@@ -12,7 +13,8 @@
 namespace farcall::client {
 
 struct Config {
-  std::string endpoint;  // FARCALL_ENDPOINT
+  std::string endpoint;                // FARCALL_ENDPOINT
+  std::vector<std::string> endpoints;  // the servers it names, one or several
   std::string token;     // FARCALL_TOKEN or the first line of FARCALL_TOKEN_FILE
   std::string vgpu;      // FARCALL_VGPU: shared by the processes of one `farcall run`
   std::string claim;     // FARCALL_CLAIM: of a pool, the claim to use

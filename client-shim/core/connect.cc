@@ -172,11 +172,10 @@ std::vector<std::string> SafeEndpoints(const Redirect& redirect, bool is_tls) {
 
 // A pool's host takes the lease in the place of a token; only tcp:// and its like lead there, so
 // that no pool sends a client in circles.
-Result<Connected> OpenByPool(const Config& config, Hello hello,
+Result<Connected> OpenByPool(const Config& config, const std::string& endpoint, Hello hello,
                              const ClientCredentials& credentials) {
-  const bool is_tls = SchemeOf(config.endpoint) == "pools";
-  const std::string url =
-      (is_tls ? "tls" : "tcp") + config.endpoint.substr(config.endpoint.find("://"));
+  const bool is_tls = SchemeOf(endpoint) == "pools";
+  const std::string url = (is_tls ? "tls" : "tcp") + endpoint.substr(endpoint.find("://"));
   Clock::time_point deadline = Clock::now() + kPoolTimeout;
   Hello question = hello;
   question.device_windows.clear();  // the host's business
@@ -204,11 +203,10 @@ Result<Connected> OpenByPool(const Config& config, Hello hello,
 
 }  // namespace
 
-Result<Connected> OpenSession(const Config& config, Hello hello) {
+Result<Connected> OpenSession(const Config& config, const std::string& endpoint, Hello hello) {
   const ClientCredentials credentials = ClientCredentials::OfToken(config.token);
-  return IsPoolUrl(config.endpoint)
-             ? OpenByPool(config, std::move(hello), credentials)
-             : OpenAt(config.endpoint, std::move(hello), credentials, config.transport);
+  return IsPoolUrl(endpoint) ? OpenByPool(config, endpoint, std::move(hello), credentials)
+                             : OpenAt(endpoint, std::move(hello), credentials, config.transport);
 }
 
 Result<Link::Reconnected> Rejoin(const std::string& endpoint, const SessionId& session,

@@ -23,7 +23,8 @@ struct Connected {
 // A new session. Behind pool:// the pool is asked first, and waits until it has a device to give.
 //   Errors  kUnavailable / kTimeout (nothing there), kRefused (the server's words), kUnsupported
 //   (other wire major), kMalformed
-Result<Connected> OpenSession(const Config& config, Hello hello);
+//   `endpoint`  of config.endpoints
+Result<Connected> OpenSession(const Config& config, const std::string& endpoint, Hello hello);
 // Resumes or joins a session with its key.
 Result<Link::Reconnected> Rejoin(const std::string& endpoint, const SessionId& session,
                                  const SessionKey& key, LinkRole role, uint32_t lane,

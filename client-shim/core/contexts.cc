@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client-shim/core/contexts.h"
 
+#include "client-shim/core/devices.h"
 #include "client-shim/core/error_map.h"
 #include "client-shim/core/handles.h"
+#include "client-shim/core/routing.h"
 
 namespace farcall::client {
 
@@ -24,20 +26,23 @@ void RecordLateError(Context* context, CUresult error) {
   context->late_error.compare_exchange_strong(none, error);
 }
 
-Context* NewContext(int device, int server_device, bool primary, unsigned flags) {
+Context* NewContext(int ordinal, const Device& device, bool primary, unsigned flags) {
   auto* context = new Context;
+  context->session = device.session;
+  const ServerScope scope(device.session);
   context->handle = Handles(HandleKind::kContext).New(context, kMaxSlots);
   if (context->handle == 0) {
     delete context;
     return nullptr;
   }
   context->slot = static_cast<uint16_t>(SplitHandle(context->handle).index);
-  context->device = device;
-  context->server_device = server_device;
+  context->device = ordinal;
+  context->server_device = device.server_index;
   context->primary = primary;
   context->flags = flags;
   context->id = g_next_id.fetch_add(1);
   context->alive.store(true);
+  NoteContext(context);
   g_by_slot[context->slot].store(context, std::memory_order_release);
   return context;
 }

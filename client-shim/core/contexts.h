@@ -13,13 +13,16 @@
 
 namespace farcall::client {
 
+class Session;
+struct Device;
 struct DeviceLimits;
 struct GreenContext;
 
 struct Context {
   uint64_t handle = 0;
   uint16_t slot = 0;  // the handle's index: what records carry
-  int device = 0;     // as the application counts
+  Session* session = nullptr;  // its device's
+  int device = 0;              // as the application counts
   int server_device = 0;
   bool primary = false;
   GreenContext* green = nullptr;  // whose part of the device it works on
@@ -70,7 +73,8 @@ inline CUresult TakeErrorAtWait(Context* context) {
 void RecordLateError(Context* context, CUresult error);
 
 // A new context's slot and handle; nullptr: 65,535 are in use.
-Context* NewContext(int device, int server_device, bool primary, unsigned flags);
+//   `device`  `ordinal`'s, as the application counts
+Context* NewContext(int ordinal, const Device& device, bool primary, unsigned flags);
 // From the application's value: live, else nullptr.
 Context* FindContext(CUcontext handle);
 // From a record's slot: any context that ever held it, else nullptr.

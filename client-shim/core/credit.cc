@@ -8,8 +8,9 @@
 namespace farcall::client {
 
 Credit& DeviceCredit() {
-  static Credit* credit = new Credit;
-  return *credit;
+  static Credit* none = new Credit;
+  Session* session = CurrentSession();
+  return session == nullptr ? *none : session->credit();
 }
 
 void Credit::SetWindow(const Window& window) {
@@ -198,7 +199,7 @@ uint64_t Credit::returns() {
 }
 
 void ReturnCredit(Session* session, int32_t device, uint64_t bytes) {
-  for (const CreditRange& range : DeviceCredit().TakeForReturn(device, bytes)) {
+  for (const CreditRange& range : session->credit().TakeForReturn(device, bytes)) {
     FixedBody<24> body;
     body.Put<int32_t>(range.device);
     body.Put<uint64_t>(range.base);

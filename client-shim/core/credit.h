@@ -88,7 +88,7 @@ class Credit {
   uint64_t returns_ = 0;
 };
 
-// The session's; leaked.
+// Of the server that the calling thread's present call goes to; leaked.
 Credit& DeviceCredit();
 
 // Answers kRecall: whole free chunks go back, at most `bytes`.

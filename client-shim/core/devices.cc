@@ -7,6 +7,8 @@
 
 #include "client-shim/core/credit.h"
 #include "client-shim/core/host_window.h"
+#include "client-shim/core/routing.h"
+#include "client-shim/core/session.h"
 #include "client-shim/core/session_face.h"
 #include "cuda-abi/visible_devices.h"
 #include "proto/session_features.h"
@@ -18,15 +20,22 @@ std::vector<Device>* g_devices = new std::vector<Device>;
 bool g_server_mirrors = false;
 }  // namespace
 
-void LoadDevices(const Welcome& welcome) {
-  g_server_mirrors = HasFeature(welcome, SessionFeature::kMirrors);
-  std::vector<cuda_abi::PhysicalDevice> devices;
-  for (const DeviceSnapshot& snapshot : welcome.devices)
-    devices.push_back({cuda_abi::UuidText(snapshot.uuid), snapshot.pci_bus_id});
+void LoadDevices(std::span<Session* const> sessions) {
+  g_server_mirrors = true;
+  std::vector<cuda_abi::PhysicalDevice> physical;
+  std::vector<Device> devices;
+  for (Session* session : sessions) {
+    const Welcome& welcome = session->welcome();
+    g_server_mirrors = g_server_mirrors && HasFeature(welcome, SessionFeature::kMirrors);
+    for (const DeviceSnapshot& snapshot : welcome.devices) {
+      physical.push_back({cuda_abi::UuidText(snapshot.uuid), snapshot.pci_bus_id});
+      devices.push_back({session, static_cast<int>(&snapshot - welcome.devices.data()), &snapshot});
+    }
+  }
   if (!g_devices->empty()) g_devices = new std::vector<Device>;  // the former ones may be in use
-  for (int index : cuda_abi::VisibleDevices(devices, std::getenv("CUDA_DEVICE_ORDER"),
+  for (int index : cuda_abi::VisibleDevices(physical, std::getenv("CUDA_DEVICE_ORDER"),
                                             std::getenv("CUDA_VISIBLE_DEVICES"))) {
-    g_devices->push_back({index, &welcome.devices[index]});
+    g_devices->push_back(devices[static_cast<size_t>(index)]);
   }
 }
 
@@ -50,11 +59,11 @@ int Device::Attribute(int id) const {
     case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED:
       return 0;
     case CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES:
-      return DeviceCredit().has_window() ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : 0;
+      return session->credit().has_window() ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : 0;
     case CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
-      if (!DeviceCredit().has_window()) return 0;
+      if (!session->credit().has_window()) return 0;
       break;
     case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
     case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY:
@@ -80,9 +89,10 @@ const Device* FindDevice(int ordinal) {
   return &(*g_devices)[ordinal];
 }
 
-int DeviceOfServer(int server_index) {
+int DeviceOfServer(const Session* session, int server_index) {
   for (int i = 0; i < VisibleDeviceCount(); ++i) {
-    if (FindDevice(i)->server_index == server_index) return i;
+    const Device* device = FindDevice(i);
+    if (device->session == session && device->server_index == server_index) return i;
   }
   return -1;
 }
@@ -90,7 +100,9 @@ int DeviceOfServer(int server_index) {
 int32_t WireDevice(CUdevice device, CUresult* error) {
   const Device* found = FindDevice(device);
   *error = found == nullptr ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
-  return found == nullptr ? -1 : found->server_index;
+  if (found == nullptr) return -1;
+  NoteServer(found->session);
+  return found->server_index;
 }
 
 }  // namespace farcall::client

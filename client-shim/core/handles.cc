@@ -32,6 +32,7 @@ uint64_t HandleTable::New(void* object, uint32_t max_index) {
     slot->former.store(former, std::memory_order_relaxed);
   }
   slot->object.store(object, std::memory_order_relaxed);
+  slot->server.store(CurrentServer(), std::memory_order_relaxed);
   slot->state.store(generation << 1 | 1, std::memory_order_release);
   return MakeHandle(kind_, index, static_cast<uint16_t>(generation));
 }
@@ -86,7 +87,12 @@ uint64_t NewHandle(HandleKind kind, CUresult* error) {
 
 bool CheckHandle(HandleKind kind, uint64_t handle) {
   void* object = nullptr;
-  return Handles(kind).Find(handle, &object) == HandleState::kLive;
+  if (Handles(kind).Find(handle, &object) != HandleState::kLive) return false;
+  const bool is_kernel = kind == HandleKind::kKernel;
+  const Spread spread = HasSeveralServers() ? g_spread.load() : nullptr;
+  if (spread == nullptr || (!is_kernel && kind != HandleKind::kLibrary)) [[likely]]
+    return true;
+  return spread(handle, is_kernel);
 }
 
 void FreeHandle(HandleKind kind, uint64_t handle) {

@@ -9,6 +9,7 @@
 #include <functional>
 #include <mutex>
 
+#include "client-shim/core/routing.h"
 #include "proto/wire.h"
 
 namespace farcall::client {
@@ -31,6 +32,8 @@ class HandleTable {
     if (state == 0) return HandleState::kUnknown;
     if (state != (static_cast<uint32_t>(parts.generation) << 1 | 1)) return HandleState::kStale;
     *object = slot->object.load(std::memory_order_relaxed);
+    if (HasSeveralServers()) [[unlikely]]
+      NoteSlot(*slot);
     return HandleState::kLive;
   }
   // The same, where it does not matter why a handle is not live, and its kind is known beforehand.
@@ -51,6 +54,10 @@ class HandleTable {
     *object = slot.object.load(std::memory_order_relaxed);
     return true;
   }
+  // routing.h's note of a live handle, for look-ups by FindLive.
+  void Note(uint64_t handle) const {
+    if (const Slot* slot = At(SplitHandle(handle).index)) NoteSlot(*slot);
+  }
   // False: not live.
   bool Free(uint64_t handle);
   void SetObject(uint64_t handle, void* object);
@@ -70,7 +77,12 @@ class HandleTable {
     std::atomic<uint32_t> state{0};  // generation << 1 | live
     std::atomic<void*> object{nullptr};
     std::atomic<void*> former{nullptr};
+    std::atomic<uint8_t> server{0};  // routing.h: whose it is
   };
+  void NoteSlot(const Slot& slot) const {
+    if (kind_ != HandleKind::kLibrary && kind_ != HandleKind::kKernel)
+      NoteServerIndex(slot.server.load(std::memory_order_relaxed));
+  }
   Slot* At(uint32_t index) const {
     std::atomic<Slot*>* segments = segments_.load(std::memory_order_acquire);
     if (segments == nullptr || index == 0 || index > kMaxHandleIndex) return nullptr;

@@ -14,6 +14,7 @@ namespace {
 
 struct Entry {
   std::function<void(CUresult)> function;
+  std::function<void(std::function<void()>)> deferred;
   bool once = true;
   bool ours = false;
   bool called = false;  // a call is queued: the server may not ask again
@@ -34,9 +35,18 @@ uint64_t RegisterHostFunction(std::function<void(CUresult)> function, HostFuncti
   std::lock_guard lock(g_table->mutex);
   uint64_t id = g_table->next++;
   bool ours = kind == HostFunctionKind::kOurs;
-  g_table->entries[id] = {std::move(function), kind != HostFunctionKind::kCaptured, ours, false,
+  g_table->entries[id] = {std::move(function), {}, kind != HostFunctionKind::kCaptured, ours, false,
                           CurrentContext()};
   if (!ours) g_table->pending.fetch_add(1);
+  return id;
+}
+
+uint64_t RegisterDeferred(std::function<void(std::function<void()> done)> function) {
+  std::lock_guard lock(g_table->mutex);
+  uint64_t id = g_table->next++;
+  Entry& entry = g_table->entries[id];
+  entry.deferred = std::move(function);
+  entry.ours = true;
   return id;
 }
 
@@ -52,20 +62,23 @@ bool IsHostFunction(uint64_t id) {
   return true;
 }
 
-void RunHostFunction(uint64_t id, CUresult status) {
+void RunHostFunction(uint64_t id, CUresult status, const std::function<void()>& done) {
   std::function<void(CUresult)> function;
+  std::function<void(std::function<void()>)> deferred;
   bool ours = false, once = false;
   Context* context = nullptr;
   {
     std::lock_guard lock(g_table->mutex);
     auto found = g_table->entries.find(id);
-    if (found == g_table->entries.end()) return;
+    if (found == g_table->entries.end()) return;  // IsHostFunction has seen it
     function = found->second.function;
+    deferred = found->second.deferred;
     ours = found->second.ours;
     once = found->second.once;
     context = found->second.context;
     if (once) g_table->entries.erase(found);
   }
+  if (deferred) return deferred(done);
   // Work ahead of it may have failed and never run, of which no wait has told yet: as after any
   // failure, a callback hears of it and a host function does not run.
   if (!ours && status == CUDA_SUCCESS && context != nullptr) {
@@ -81,6 +94,7 @@ void RunHostFunction(uint64_t id, CUresult status) {
   function(status);
   t_in_host_function = false;
   if (once && !ours) g_table->pending.fetch_sub(1);
+  if (done) done();
 }
 
 bool InHostFunction() {

@@ -16,11 +16,14 @@ enum class HostFunctionKind : uint8_t {
 };
 
 uint64_t RegisterHostFunction(std::function<void(CUresult status)> function, HostFunctionKind kind);
+// Of ours, run once: its stream goes on when it calls `done`, from any thread.
+uint64_t RegisterDeferred(std::function<void(std::function<void()> done)> function);
 // One of the application's has not run yet, or may run again: host memory may still change before
 // work that is being enqueued now.
 bool HostFunctionsPending();
 bool IsHostFunction(uint64_t id);
-void RunHostFunction(uint64_t id, CUresult status);
+// `done` is called once it has run; by one that defers, when it says so.
+void RunHostFunction(uint64_t id, CUresult status, const std::function<void()>& done = {});
 // True on the thread that runs host functions: CUDA calls are not permitted there.
 bool InHostFunction();
 

@@ -45,7 +45,8 @@ class HostWindow {
 
 // kMirrored's body, taken in (cuda/mirror.cc). False: malformed, or of memory that can be nobody's.
 //   Thread  the one that pumps
-bool NoteMirrored(Reader body);
+//   `server`  routing.h's index of who says so
+bool NoteMirrored(Reader body, uint8_t server);
 
 // kHostShared's body, taken in (cuda/shared_host.cc). False: malformed, or not what was asked for.
 //   Thread  the one that pumps

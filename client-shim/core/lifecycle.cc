@@ -2,6 +2,7 @@
 // The one global: when the session begins, and what fork and exit do to it.
 #include <pthread.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -19,6 +20,7 @@
 #include "client-shim/core/thread_state.h"
 #include "client-shim/core/windows.h"
 #include "transport/tcp/tcp_channel.h"
+#include "transport/url.h"
 
 namespace farcall::client {
 
@@ -53,6 +55,116 @@ std::string DescribeLine(const Channel& channel, uint32_t lanes) {
   return text;
 }
 
+// Whatever the log level: nobody may take what comes back for a result.
+void SayIfNoResult(const std::string& device_kind) {
+  if (device_kind == "dry") {
+    fprintf(stderr,
+            "farcall: DRY DEVICE: no kernel is executed, nothing computed here is a result\n");
+  } else if (device_kind == "cpu-skip") {
+    fprintf(stderr,
+            "farcall: SKIPPING MACHINE CODE: a kernel without PTX is not executed, what depends on "
+            "it is no result\n");
+  }
+}
+
+// Where a server is, however it was named.
+std::string PlaceOf(const Connected& opened) {
+  return SchemeOf(opened.path) == "shm" ? opened.path
+                                        : PeerAddress(opened.channel->Descriptor());
+}
+
+// Two names of one server would show its devices twice. Addresses tell, and UUIDs, but of devices
+// that are software: they have the same on every machine.
+Status CheckNew(const Connected& opened) {
+  for (const Session* other : Sessions()) {
+    const Welcome &one = other->welcome(), &two = opened.welcome;
+    const bool is_same_host = one.server_host == two.server_host;
+    const bool is_real = one.device_kind == "cuda" && two.device_kind == "cuda";
+    const bool shares_device = std::any_of(
+        one.devices.begin(), one.devices.end(), [&](const DeviceSnapshot& device) {
+          return std::any_of(two.devices.begin(), two.devices.end(),
+                             [&](const DeviceSnapshot& each) { return each.uuid == device.uuid; });
+        });
+    if (PlaceOf(opened) == other->place() ||
+        (is_real && is_same_host && shares_device))
+      return {Code::kInvalid, "it is the server of " + other->endpoint() +
+                                  ": name each server once in FARCALL_ENDPOINT"};
+  }
+  return {};
+}
+
+// Devices of several servers are told apart by their PCI domain, and software ones by their UUID.
+void MakeDistinct(Welcome* welcome, uint8_t index) {
+  if (index == 0) return;
+  constexpr size_t kDomain = CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID;
+  for (DeviceSnapshot& device : welcome->devices) {
+    unsigned domain = 0;
+    int used = 0;
+    if (std::sscanf(device.pci_bus_id.c_str(), "%x%n", &domain, &used) != 1) continue;
+    domain = (domain & 0xFFF) | unsigned{index} << 12;
+    char text[16];
+    std::snprintf(text, sizeof(text), "%04X", domain);
+    device.pci_bus_id = text + device.pci_bus_id.substr(static_cast<size_t>(used));
+    if (kDomain < device.attributes.size())
+      device.attributes[kDomain] = static_cast<int32_t>(domain);
+    if (welcome->device_kind != "cuda") device.uuid[0] ^= index;
+  }
+}
+
+// The window of device addresses that the server took of those offered.
+Result<Window> TakenWindow(const std::vector<Window>& offered, const Connected& opened,
+                           bool is_needed) {
+  const int taken = opened.welcome.device_window;
+  for (int i = 0; i < static_cast<int>(offered.size()); ++i) {
+    if (i != taken) ReleaseWindow(offered[static_cast<size_t>(i)]);
+  }
+  if (taken >= static_cast<int>(offered.size()))
+    return Status(Code::kMalformed, "the server took a window that was not offered");
+  if (taken < 0 && is_needed)
+    return Status(Code::kUnsupported,
+                  "it has no room for a window of device addresses, which a list of servers needs");
+  return taken >= 0 ? offered[static_cast<size_t>(taken)] : Window{};
+}
+
+// A session with one server of the list, added to Sessions().
+Status Join(const Config& config, const std::string& endpoint, uint8_t index) {
+  Hello hello;
+  DescribeProcess(&hello);
+  hello.vgpu = config.vgpu;
+  hello.quota = config.quota;
+  hello.device_windows = ReserveDeviceWindows();
+  const std::vector<Window> offered = hello.device_windows;
+  Result<Connected> opened = OpenSession(config, endpoint, std::move(hello));
+  if (!opened.ok()) {
+    for (const Window& window : offered) ReleaseWindow(window);
+    return opened.status();
+  }
+  Result<Window> window = TakenWindow(offered, *opened, config.endpoints.size() > 1);
+  if (!window.ok()) return window.status();
+  FARCALL_TRY(CheckNew(*opened));
+  MakeDistinct(&opened->welcome, index);
+  auto* session = new Session(opened->welcome, opened->endpoint, index, *window);
+  session->set_place(PlaceOf(*opened));
+  session->credit().SetWindow(CreditHalf(*window));
+  UserRanges().SetWindow(ReservationHalf(*window), index);
+  const Window& granted = session->welcome().first_credit;
+  if (granted.bytes != 0 && !session->credit().AddGrant(0, granted.base, granted.bytes))
+    return {Code::kMalformed, "the server granted memory outside the window that it took"};
+  std::string path = opened->path;
+  const std::string line = DescribeLine(*opened->channel, session->welcome().lanes);
+  session->Start(std::move(opened->channel),
+                 [id = session->welcome().session, key = opened->key, path](
+                     LinkRole role, uint32_t lane, uint64_t seq, uint64_t chunks) {
+                   return Rejoin(path, id, key, role, lane, seq, chunks);
+                 });
+  AddSession(session);
+  Log(LogLevel::kInfo, "connected to %s over %s (%s, %zu devices%s)", opened->endpoint.c_str(),
+      path.substr(0, path.find("://")).c_str(), session->welcome().device_kind.c_str(),
+      session->welcome().devices.size(), line.c_str());
+  SayIfNoResult(session->welcome().device_kind);
+  return {};
+}
+
 CUresult Connect() {
   const Config& config = GetConfig();
   if (!config.error.empty()) {
@@ -65,56 +177,18 @@ CUresult Connect() {
         "-- ...`");
     return CUDA_ERROR_NO_DEVICE;
   }
-  Hello hello;
-  DescribeProcess(&hello);
-  hello.vgpu = config.vgpu;
-  hello.quota = config.quota;
-  hello.device_windows = ReserveDeviceWindows();
   if (!config.stats_file.empty() || !config.counters_folder.empty())
     StartStats(config.counters_folder);
-  Result<Connected> opened = OpenSession(config, hello);
-  int taken = opened.ok() ? opened->welcome.device_window : -1;
-  for (int i = 0; i < static_cast<int>(hello.device_windows.size()); ++i) {
-    if (i != taken) ReleaseWindow(hello.device_windows[i]);
-  }
-  if (!opened.ok()) return FailConnect(config.endpoint, opened.status());
-  if (taken >= static_cast<int>(hello.device_windows.size())) {
-    return FailConnect(config.endpoint,
-                       Status(Code::kMalformed, "the server took a window that was not offered"));
-  }
-  Window window = taken >= 0 ? hello.device_windows[taken] : Window{};
-  DeviceCredit().SetWindow(CreditHalf(window));
-  UserRanges().SetWindow(ReservationHalf(window));
-  const Window& granted = opened->welcome.first_credit;
-  if (granted.bytes != 0 && !DeviceCredit().AddGrant(0, granted.base, granted.bytes)) {
-    return FailConnect(
-        config.endpoint,
-        Status(Code::kMalformed, "the server granted memory outside the window that it took"));
-  }
   SetSync(config.sync);
-  auto* session = new Session(opened->welcome, opened->endpoint);
-  LoadDevices(session->welcome());
-  std::string endpoint = opened->endpoint, path = opened->path;
-  const std::string line = DescribeLine(*opened->channel, session->welcome().lanes);
-  session->Start(std::move(opened->channel),
-                 [id = session->welcome().session, key = opened->key, path](
-                     LinkRole role, uint32_t lane, uint64_t seq, uint64_t chunks) {
-                   return Rejoin(path, id, key, role, lane, seq, chunks);
-                 });
-  g_session.store(session, std::memory_order_release);
-  Log(LogLevel::kInfo, "connected to %s over %s (%s, %zu devices%s)", endpoint.c_str(),
-      path.substr(0, path.find("://")).c_str(), session->welcome().device_kind.c_str(),
-      session->welcome().devices.size(), line.c_str());
-  // Whatever the log level: nobody may take what comes back for a result.
-  if (session->welcome().device_kind == "dry") {
-    fprintf(stderr,
-            "farcall: DRY DEVICE: no kernel is executed, nothing computed here is a result\n");
-  } else if (session->welcome().device_kind == "cpu-skip") {
-    fprintf(stderr,
-            "farcall: SKIPPING MACHINE CODE: a kernel without PTX is not executed, what depends on "
-            "it is no result\n");
+  for (const std::string& endpoint : config.endpoints) {
+    const Status joined = Join(config, endpoint, static_cast<uint8_t>(Sessions().size()));
+    if (joined.ok()) continue;
+    for (Session* session : Sessions()) session->Leave(CUDA_ERROR_NO_DEVICE);
+    ForgetSessions();
+    return FailConnect(endpoint, joined);
   }
-  return session->ended();
+  LoadDevices(Sessions());
+  return CurrentSession()->ended();
 }
 
 void BeforeFork() {
@@ -128,8 +202,8 @@ void AfterForkParent() {
 // for a child forked after cuInit is that nothing works there.
 void AfterForkChild() {
   g_connect_mutex = new std::mutex;
-  Session* session = g_session.exchange(nullptr);
-  if (session != nullptr) session->Abandon();
+  for (Session* session : Sessions()) session->Abandon();
+  ForgetSessions();
   ForgetThreads();
   g_stats.store(nullptr);
   if (g_life.load() == Life::kReady) g_life.store(Life::kForked);
@@ -137,14 +211,28 @@ void AfterForkChild() {
   g_last_failure = CUDA_SUCCESS;
 }
 
+void Add(Link::Counters* sum, const Link::Counters& one) {
+  sum->frames_out += one.frames_out;
+  sum->frames_in += one.frames_in;
+  sum->bytes_out += one.bytes_out;
+  sum->bytes_in += one.bytes_in;
+  sum->chunk_bytes_out += one.chunk_bytes_out;
+  sum->chunk_bytes_in += one.chunk_bytes_in;
+  sum->reconnects += one.reconnects;
+}
+
 void LeaveProcess() {
   Life life = g_life.exchange(Life::kLeft);
   UpdateAllClear();
   Session* session = g_session.load();
   if (life == Life::kForked || session == nullptr) return;
-  session->DrainOutput();
-  session->Leave(CUDA_ERROR_DEINITIALIZED);
-  WriteStats(GetConfig().stats_file, session->link().counters());
+  Link::Counters wire{};
+  for (Session* each : Sessions()) {
+    each->DrainOutput();
+    each->Leave(CUDA_ERROR_DEINITIALIZED);
+    Add(&wire, each->link().counters());
+  }
+  WriteStats(GetConfig().stats_file, wire);
 }
 
 __attribute__((constructor)) void RegisterHooks() {

@@ -16,11 +16,14 @@ uint64_t NewBufferId() {
 }
 
 void MemoryMap::Insert(Allocation allocation) {
+  if (allocation.mirrored && allocation.session == nullptr && HasSeveralServers())
+    allocation.session = RoutedSession();
   std::lock_guard lock(mutex_);
   by_base_[allocation.base] = allocation;
 }
 
 bool MemoryMap::Find(uint64_t address, Allocation* found) const {
+  NoteAddress(address);
   std::lock_guard lock(mutex_);
   auto after = by_base_.upper_bound(address);
   if (after == by_base_.begin()) return false;
@@ -31,6 +34,7 @@ bool MemoryMap::Find(uint64_t address, Allocation* found) const {
 }
 
 bool MemoryMap::Holds(uint64_t address, uint64_t bytes, Allocation* found) const {
+  NoteAddress(address);
   std::lock_guard lock(mutex_);
   auto at = by_base_.upper_bound(address);
   if (at == by_base_.begin()) return false;
@@ -97,6 +101,7 @@ void MemoryMap::SetMirrored(uint64_t base, uint64_t alias) {
   if (at == by_base_.end()) return;
   at->second.mirrored = alias == 0;
   at->second.alias = alias;
+  at->second.session = HasSeveralServers() ? RoutedSession() : nullptr;
 }
 
 bool MemoryMap::Overlaps(uint64_t base, uint64_t bytes) const {

@@ -12,6 +12,7 @@
 
 #include "client-shim/core/contexts.h"
 #include "client-shim/core/node_allocator.h"
+#include "client-shim/core/routing.h"
 #include "transport/sync.h"
 
 namespace farcall::client {
@@ -27,6 +28,7 @@ struct Allocation {
   MemoryKind kind = MemoryKind::kDevice;
   int server_device = 0;
   Context* context = nullptr;
+  Session* session = nullptr;  // of mirrored memory: whose devices reach it
   uint64_t id = 0;     // CU_POINTER_ATTRIBUTE_BUFFER_ID
   unsigned flags = 0;  // host memory: as asked
   bool sync_memops = false;
@@ -42,8 +44,11 @@ struct Allocation {
 };
 
 // Whether its address means something to the device: copies there are the device's.
+// To a server that does not mirror it, mirrored memory is the host's.
 inline bool OnDevice(const Allocation& allocation) {
-  return allocation.kind == MemoryKind::kDevice || allocation.mirrored;
+  if (allocation.kind == MemoryKind::kDevice) return true;
+  return allocation.mirrored &&
+         (!HasSeveralServers() || allocation.session == RoutedSession());
 }
 // Work that may use mirrored memory is about to be put on some stream (cuda/mirror.cc).
 void NoteMirrorUse();

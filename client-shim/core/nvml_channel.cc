@@ -24,14 +24,36 @@ int Join() {
 }
 
 int DriverVersion() {
-  Session* session = CurrentSession();
-  uint32_t server = session == nullptr ? kShimDriverVersion : session->welcome().driver_version;
-  return static_cast<int>(std::min(server, kShimDriverVersion));
+  uint32_t version = kShimDriverVersion;
+  for (const Session* session : Sessions())
+    version = std::min(version, session->welcome().driver_version);
+  return static_cast<int>(version);
 }
 
 int DeviceCount() {
-  Session* session = CurrentSession();
-  return session == nullptr ? 0 : static_cast<int>(session->welcome().devices.size());
+  size_t count = 0;
+  for (const Session* session : Sessions()) count += session->welcome().devices.size();
+  return static_cast<int>(count);
+}
+
+struct Place {
+  Session* session = nullptr;
+  int device = -1;  // as its server counts
+};
+
+// -1, and what no server has: the first server.
+Place PlaceOf(int device) {
+  for (Session* session : Sessions()) {
+    const int count = static_cast<int>(session->welcome().devices.size());
+    if (device >= 0 && device < count) return {session, device};
+    device -= count;
+    if (device < 0) break;
+  }
+  return {g_session.load(std::memory_order_acquire), -1};
+}
+
+int WireDevice(int device) {
+  return PlaceOf(device).device;
 }
 
 uint32_t Fact(const DeviceSnapshot& snapshot, CUdevice_attribute attribute) {
@@ -41,7 +63,9 @@ uint32_t Fact(const DeviceSnapshot& snapshot, CUdevice_attribute attribute) {
 
 bool Describe(int device, NvmlDeviceFacts* facts) {
   if (device < 0 || device >= DeviceCount()) return false;
-  const DeviceSnapshot& snapshot = CurrentSession()->welcome().devices[static_cast<size_t>(device)];
+  const Place place = PlaceOf(device);
+  const DeviceSnapshot& snapshot =
+      place.session->welcome().devices[static_cast<size_t>(place.device)];
   std::snprintf(facts->name, sizeof(facts->name), "%s", snapshot.name.c_str());
   std::snprintf(facts->uuid, sizeof(facts->uuid), "%s", cuda_abi::UuidText(snapshot.uuid).c_str());
   facts->pci_domain = Fact(snapshot, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID);
@@ -52,8 +76,10 @@ bool Describe(int device, NvmlDeviceFacts* facts) {
   return true;
 }
 
-int AskNvml(const void* body, size_t bytes, void (*take)(void*, const void*, size_t), void* user) {
-  Session* session = CurrentSession();
+int AskNvml(int device, const void* body, size_t bytes, void (*take)(void*, const void*, size_t),
+            void* user) {
+  Session* session = PlaceOf(device).session;
+  const ServerScope scope(session);
   if (session != nullptr && !HasFeature(session->welcome(), SessionFeature::kNvml)) {
     static std::atomic<bool> said{false};
     if (!said.exchange(true))
@@ -69,12 +95,16 @@ int AskNvml(const void* body, size_t bytes, void (*take)(void*, const void*, siz
 }
 
 uint64_t Records() {
-  Session* session = CurrentSession();
-  return session == nullptr ? 0 : session->records();
+  uint64_t records = 0;
+  for (const Session* session : Sessions()) records += session->records();
+  return records;
 }
 
 uint64_t UnspentBytes(int device) {
-  return DeviceCredit().FreeBytes(device) + DeviceCredit().QuarantinedBytes(device);
+  const Place place = PlaceOf(device);
+  if (place.session == nullptr) return 0;
+  Credit& credit = place.session->credit();
+  return credit.FreeBytes(place.device) + credit.QuarantinedBytes(place.device);
 }
 
 void LogLine(int level, const char* line) {
@@ -86,8 +116,8 @@ void LogLine(int level, const char* line) {
 
 const NvmlChannel* TheNvmlChannel() {
   static constexpr NvmlChannel kChannel = {
-      sizeof(NvmlChannel), Join,   DriverVersion, DeviceCount, Describe, AskNvml, Records,
-      UnspentBytes,        LogLine};
+      sizeof(NvmlChannel), Join,    DriverVersion, DeviceCount, Describe, WireDevice,
+      AskNvml,             Records, UnspentBytes,  LogLine};
   return &kChannel;
 }
 

@@ -11,7 +11,7 @@ namespace farcall::client {
 inline constexpr uint8_t kNvmlChannelId[16] = {0x59, 0x8f, 0xb2, 0x2a, 0xac, 0x25, 0x02, 0x5c,
                                                0x52, 0xb9, 0xb3, 0x57, 0x54, 0xba, 0xc9, 0xb3};
 
-// What WELCOME said of a device, by the server's count: NVML knows nothing of CUDA_VISIBLE_DEVICES.
+// What WELCOME said of a device, by all servers' count: NVML knows nothing of CUDA_VISIBLE_DEVICES.
 struct NvmlDeviceFacts {
   char name[128];
   char uuid[48];  // "GPU-..."
@@ -26,8 +26,11 @@ struct NvmlChannel {
   int (*driver_version)();
   int (*device_count)();
   bool (*describe)(int device, NvmlDeviceFacts* facts);
-  // A kNvml message: `take` sees the reply. 0, or a CUresult.
-  int (*ask)(const void* body, size_t bytes,
+  // The number of a device in a question, which its own server counts.
+  int (*wire_device)(int device);
+  // A kNvml message to the server of `device` (-1: to the first): `take` sees the reply. 0, or a
+  // CUresult.
+  int (*ask)(int device, const void* body, size_t bytes,
              void (*take)(void* user, const void* reply, size_t bytes), void* user);
   // How many records this process has sent so far: unchanged means that it changed nothing itself.
   uint64_t (*records)();

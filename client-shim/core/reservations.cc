@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client-shim/core/reservations.h"
 
+#include <algorithm>
 #include <iterator>
 
 #include "proto/codec.h"
@@ -12,16 +13,26 @@ Reservations& UserRanges() {
   return *ranges;
 }
 
-void Reservations::SetWindow(const Window& window) {
+void Reservations::SetWindow(const Window& window, uint8_t server) {
   std::lock_guard lock(mutex_);
-  window_ = window;
+  if (windows_.size() <= server) windows_.resize(server + 1u);
+  windows_[server] = window;
+  if (server != 0) return;
   reserved_.clear();
   pieces_.clear();
 }
 
-uint64_t Reservations::Reserve(uint64_t bytes, uint64_t align, uint64_t hint, bool lent) {
+bool Reservations::Contains(uint64_t address) const {
+  return std::any_of(windows_.begin(), windows_.end(),
+                     [&](const Window& window) { return window.Contains(address, 1); });
+}
+
+uint64_t Reservations::Reserve(uint64_t bytes, uint64_t align, uint64_t hint, bool lent,
+                               uint8_t server) {
+  if (!has_window(server)) return 0;
+  const Window& mine = windows_[server];
   auto free_at = [&](uint64_t base) {
-    if (!window_.Contains(base, bytes)) return false;
+    if (!mine.Contains(base, bytes)) return false;
     auto next = reserved_.lower_bound(base);
     if (next != reserved_.end() && next->first - base < bytes) return false;
     if (next == reserved_.begin()) return true;
@@ -32,13 +43,14 @@ uint64_t Reservations::Reserve(uint64_t bytes, uint64_t align, uint64_t hint, bo
   if (hint != 0 && hint % align == 0 && free_at(hint)) {
     base = hint;
   } else {
-    uint64_t at = AlignUp(window_.base, align);
+    uint64_t at = AlignUp(mine.base, align);
     for (const auto& [start, taken] : reserved_) {
+      if (!mine.Contains(start, 1)) continue;
       if (start >= at && start - at >= bytes) break;
       uint64_t end = start + taken.window.bytes;
       if (end > at) at = AlignUp(end, align);
     }
-    if (window_.bytes == 0 || !free_at(at)) return 0;
+    if (!free_at(at)) return 0;
     base = at;
   }
   reserved_[base] = {{base, bytes}, lent};

@@ -56,14 +56,19 @@ struct MappedPiece {
 class Reservations {
  public:
   std::mutex& mutex() { return mutex_; }
-  void SetWindow(const Window& window);
-  bool has_window() const { return window_.bytes != 0; }
-  const Window& window() const { return window_; }
+  //   `server`  routing.h's index: each has its own window
+  void SetWindow(const Window& window, uint8_t server = 0);
+  bool has_window(uint8_t server = 0) const {
+    return server < windows_.size() && windows_[server].bytes != 0;
+  }
+  // Whether an address is in any of the windows.
+  bool Contains(uint64_t address) const;
 
   // At `hint` if that is free and aligned, else anywhere; 0 = no room. `align` a power of two, all
   // multiples of the chunk's.
   // `lent`: for memory of another process; the application cannot map or free anything there.
-  uint64_t Reserve(uint64_t bytes, uint64_t align, uint64_t hint, bool lent = false);
+  uint64_t Reserve(uint64_t bytes, uint64_t align, uint64_t hint, bool lent = false,
+                   uint8_t server = 0);
   // False: no reservation of that very size begins there, or something is mapped in it.
   bool Free(uint64_t address, uint64_t bytes, bool lent = false);
 
@@ -85,12 +90,12 @@ class Reservations {
   bool Reserved(uint64_t address, uint64_t bytes) const;
 
   std::mutex mutex_;
-  Window window_;
+  std::vector<Window> windows_;
   std::map<uint64_t, Range> reserved_;
   std::map<uint64_t, MappedPiece> pieces_;
 };
 
-// The session's; leaked.
+// The process's; leaked.
 Reservations& UserRanges();
 
 }  // namespace farcall::client

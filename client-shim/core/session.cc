@@ -56,8 +56,8 @@ bool StartThread(const char* name, std::function<void()> body) {
   return started;
 }
 
-Session::Session(const Welcome& welcome, std::string endpoint)
-    : welcome_(welcome), endpoint_(std::move(endpoint)) {}
+Session::Session(const Welcome& welcome, std::string endpoint, uint8_t index, const Window& window)
+    : welcome_(welcome), endpoint_(std::move(endpoint)), index_(index), window_(window) {}
 
 void Session::Start(std::unique_ptr<Channel> channel, Link::Reconnect reconnect) {
   LinkOptions options;

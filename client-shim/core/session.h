@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "client-shim/core/credit.h"
+#include "client-shim/core/routing.h"
 #include "client-shim/core/session_face.h"
 #include "client-shim/core/transfers.h"
 #include "proto/handshake.h"
@@ -43,11 +45,19 @@ struct Record {
 
 class Session final : public LinkObserver {
  public:
-  Session(const Welcome& welcome, std::string endpoint);
+  //   `index`   among the process's servers (routing.h)
+  //   `window`  of device addresses, which the server took
+  Session(const Welcome& welcome, std::string endpoint, uint8_t index = 0, const Window& window = {});
   // Called once, before any other use; starts the progress and flush threads.
   void Start(std::unique_ptr<Channel> channel, Link::Reconnect reconnect);
 
   const Welcome& welcome() const { return welcome_; }
+  uint8_t index() const { return index_; }
+  // Its server's address, however the endpoint names it.
+  const std::string& place() const { return place_; }
+  void set_place(std::string place) { place_ = std::move(place); }
+  const Window& window() const { return window_; }
+  Credit& credit() { return credit_; }
   // How many have been appended so far.
   uint64_t records() const { return appended_.load(std::memory_order_acquire); }
   // records() when the last was appended that a wait could tell of (work.h).
@@ -125,10 +135,15 @@ class Session final : public LinkObserver {
   bool HandleCompleted(Reader body);
   Status HandleError(Reader body);
   Status HandleHostCall(Reader body);
+  void SendHostDone(uint64_t token);
   void FailWaiters(CUresult code);
 
   const Welcome welcome_;
   const std::string endpoint_;
+  std::string place_;
+  const uint8_t index_;
+  const Window window_;
+  Credit credit_;
   std::unique_ptr<Link> link_;
   Transfers transfers_;
   std::atomic<int> ended_{0};
@@ -215,7 +230,7 @@ inline void Session::PostWhole(RecordHeader* header) {
   SendLater(sealed);
 }
 
-// The live session, or nullptr.
+// The live session, or nullptr; of several servers the first's.
 extern std::atomic<Session*> g_session;
 
 // Where this process stands. kForked: in a child of a process that had begun.
@@ -227,8 +242,10 @@ CUresult ConnectSession();
 // cuInit.
 CUresult Initialise();
 bool IsInitialised();
-// What the tests and `farcall doctor` see: the connected session or nullptr, without connecting.
+// Where the calling thread's present call goes (routing.h), or nullptr; without connecting.
 inline Session* CurrentSession() {
+  if (HasSeveralServers()) [[unlikely]]
+    return RoutedSession();
   return g_session.load(std::memory_order_acquire);
 }
 

@@ -20,6 +20,7 @@
 #include "client-shim/core/log.h"
 #include "client-shim/core/memory_map.h"
 #include "client-shim/core/said_once.h"
+#include "client-shim/core/server_latch.h"
 #include "client-shim/core/session.h"
 #include "client-shim/core/stats.h"
 #include "generated/proto/call_info.h"
@@ -239,7 +240,7 @@ Status Session::HandlePush(const RecordHeader& header, Reader body) {
       auto device = body.Get<int32_t>();
       auto base = body.Get<uint64_t>();
       auto bytes = body.Get<uint64_t>();
-      if (body.Done() && DeviceCredit().AddGrant(device, base, bytes)) return Status();
+      if (body.Done() && credit_.AddGrant(device, base, bytes)) return Status();
       break;
     }
     case SessionCall::kRecall: {
@@ -253,7 +254,7 @@ Status Session::HandlePush(const RecordHeader& header, Reader body) {
       auto slot = body.Get<uint16_t>();
       auto epoch = body.Get<uint64_t>();
       if (!body.Done()) break;
-      DeviceCredit().Freed(slot, epoch);
+      credit_.Freed(slot, epoch);
       return Status();
     }
     case SessionCall::kUsed: {
@@ -270,7 +271,7 @@ Status Session::HandlePush(const RecordHeader& header, Reader body) {
       if (HandleCompleted(body)) return Status();
       break;
     case SessionCall::kMirrored:
-      if (NoteMirrored(body)) return Status();
+      if (NoteMirrored(body, index_)) return Status();
       break;
     case SessionCall::kHostShared:
       if (NoteHostShared(body, *link_)) return Status();
@@ -346,17 +347,21 @@ Status Session::HandleHostCall(Reader body) {
     return Status(Code::kMalformed, "the server called an unknown host function");
   evidence_.fetch_add(1, std::memory_order_release);
   QueueHostCall([this, token, function, status] {
-    RunHostFunction(function, status);
-    NoteMirrorUse();  // the stream goes on with what it wrote
-    Builder done;
-    done.Put<uint64_t>(token);
-    Record record;
-    record.call = static_cast<uint16_t>(SessionCall::kHostDone);
-    record.head = done.bytes();
-    PostRecord(record);
-    Flush();
+    RunHostFunction(function, status, [this, token] { SendHostDone(token); });
   });
   return Status();
+}
+
+void Session::SendHostDone(uint64_t token) {
+  const ServerScope scope(this);
+  NoteMirrorUse();  // the stream goes on with what the function wrote
+  Builder done;
+  done.Put<uint64_t>(token);
+  Record record;
+  record.call = static_cast<uint16_t>(SessionCall::kHostDone);
+  record.head = done.bytes();
+  PostRecord(record);
+  Flush();
 }
 
 void Session::QueueHostCall(std::function<void()> work) {
@@ -422,6 +427,7 @@ void Session::OnClosed(const Status& why) {
     WakeFlusher();
   }
   transfers_.ForgetAll();
+  if (HasSeveralServers()) SetLatchesOf(index_);
   std::lock_guard lock(wait_mutex_);
   FailWaiters(ended());
 }

@@ -126,7 +126,7 @@ Setting Settings::Find(std::string_view name) const {
 Result<Setting> Settings::FindEndpoint() const {
   Setting endpoint = Find("endpoint");
   if (endpoint.value.empty()) return endpoint;
-  Result<std::string> whole = WholeEndpoint(endpoint.value);
+  Result<std::string> whole = WholeEndpoints(endpoint.value);
   if (!whole.ok())
     return Status(whole.status().code(), endpoint.source + ": " + whole.status().message());
   endpoint.value = *whole;

@@ -11,12 +11,15 @@
 
 namespace farcall::client {
 
+class Session;
 struct Stream;
 
 struct ThreadState {
   uint16_t slot = 0;
   Context* current = nullptr;   // top of the stack
   std::vector<Context*> stack;  // below the top
+  Session* route = nullptr;     // routing.h: whose things the present call has named,
+  bool spans = false;           // and whether it has named another server's as well
   uint16_t call = 0;            // the entry being served, for the statistics
   bool waited = false, posted = false;
   std::vector<Stream*> own_streams;  // CU_STREAM_PER_THREAD, one per context

@@ -47,13 +47,14 @@ Context* ContextLocked(int ordinal) {
   if (device == nullptr) return nullptr;
   Primary& primary = g_primaries->Of(ordinal);
   if (primary.context == nullptr) {
-    primary.context = NewContext(ordinal, device->server_index, true, primary.flags);
+    primary.context = NewContext(ordinal, *device, true, primary.flags);
     if (primary.context != nullptr) primary.context->alive.store(false);
   }
   return primary.context;
 }
 
 CUresult PostRetain(Context* context) {
+  const ServerScope scope(context->session);
   FixedBody<16> body;
   body.Put<int32_t>(context->server_device);
   body.Put<uint64_t>(context->handle);
@@ -61,6 +62,7 @@ CUresult PostRetain(Context* context) {
 }
 
 CUresult PostHandle(CallId call, const Context* context) {
+  const ServerScope scope(context->session);
   FixedBody<8> body;
   body.Put<uint64_t>(context->handle);
   return RoundTrip(call, body.bytes(), nullptr);
@@ -104,13 +106,14 @@ void DropContextHandles(Context* context) {
 }
 
 void DropContextMemory(Context* context) {
+  Credit& credit = context->session->credit();
   DropPoolMemory(context);
   for (const Allocation& allocation : Memory().RemoveContext(context)) {
     if (allocation.pool != nullptr) CountUnused(allocation.pool, allocation.charged_bytes);
     if (allocation.charged_bytes == 0) continue;
-    DeviceCredit().GiveBack({allocation.server_device, allocation.base, allocation.charged_bytes});
+    credit.GiveBack({allocation.server_device, allocation.base, allocation.charged_bytes});
   }
-  DeviceCredit().Freed(context->slot, ~0ull);
+  credit.Freed(context->slot, ~0ull);
 }
 
 CUresult Call_cuDevicePrimaryCtxRetain(CUcontext* pctx, CUdevice dev) {
@@ -125,6 +128,7 @@ CUresult Call_cuDevicePrimaryCtxRetain(CUcontext* pctx, CUdevice dev) {
     if (posted != CUDA_SUCCESS) return posted;
     context->flags = primary.flags;
     context->alive.store(true);
+    NoteContext(context);
   }
   ++primary.references;
   *pctx = AsCuda(context);
@@ -148,6 +152,7 @@ CUresult Call_cuDevicePrimaryCtxReset_v2(CUdevice dev) {
   Context* context = g_primaries->Of(dev).context;
   if (context == nullptr || !context->alive.load()) return CUDA_SUCCESS;
   cuda_abi::DestroyContextStorage(AsCuda(context));
+  const ServerScope scope(context->session);
   FixedBody<16> body;
   body.Put<int32_t>(context->server_device);
   CUresult status = RoundTrip(CallId::cuDevicePrimaryCtxReset_v2, body.bytes(), nullptr);
@@ -191,7 +196,8 @@ CUresult Call_cuCtxCreate_v4(CUcontext* pctx, CUctxCreateParams* params, unsigne
   if (params != nullptr && (params->numExecAffinityParams != 0 || params->cigParams != nullptr)) {
     return NotSupported(CallId::cuCtxCreate_v4);
   }
-  Context* context = NewContext(dev, device->server_index, false, flags);
+  const ServerScope scope(device->session);
+  Context* context = NewContext(dev, *device, false, flags);
   if (context == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   FixedBody<16> body;
   body.Put<uint64_t>(context->handle);
@@ -323,6 +329,7 @@ CUresult Call_cuCtxSynchronize_v2(CUcontext ctx) {
     TrimPoolsAtWait();
     return TakeErrorAtWait(context);
   }
+  const ServerScope scope(context->session);
   PushMirrorsAtWait();
   uint64_t records = CurrentSession()->records();
   CUresult status = PostHandle(CallId::cuCtxSynchronize_v2, context);

@@ -9,6 +9,8 @@
 #include "client-shim/core/credit.h"
 #include "client-shim/core/error_map.h"
 #include "client-shim/core/reservations.h"
+#include "client-shim/cuda/across.h"
+#include "client-shim/cuda/green_context.h"
 #include "client-shim/cuda/memory.h"
 #include "client-shim/cuda/mirror.h"
 #include "client-shim/cuda/settled.h"
@@ -84,12 +86,20 @@ CUresult ReceiveBulk(std::byte* dst, CUdeviceptr src, size_t bytes, uint64_t str
 bool IsVacant(const void* address) {
   const auto at = reinterpret_cast<uint64_t>(address);
   Allocation found;
-  return (DeviceCredit().window().Contains(at, 1) || UserRanges().window().Contains(at, 1)) &&
-         !Memory().Find(at, &found);
+  return ServerOfAddress(at) != nullptr && !Memory().Find(at, &found);
 }
 
 CUresult CopyToHost(void* dst, CUdeviceptr src, size_t bytes, uint64_t stream, bool wait) {
   if (bytes == 0) return CUDA_SUCCESS;
+  if (HasSeveralServers()) [[unlikely]] {
+    bool elsewhere = false;
+    const CUresult status = AwaitElsewhere(src, stream, &elsewhere);
+    if (status != CUDA_SUCCESS) return status;
+    if (elsewhere) {
+      const ContextScope scope(ContextAt(src));
+      return CopyToHost(dst, src, bytes, kLegacyStream, true);
+    }
+  }
   src = DeviceAddress(src);
   if (dst == nullptr || IsVacant(dst) || !IsDeviceRange(src, bytes))
     return CUDA_ERROR_INVALID_VALUE;
@@ -107,6 +117,7 @@ CUresult CopyToHost(void* dst, CUdeviceptr src, size_t bytes, uint64_t stream, b
 
 CUresult CopyOnDevice(CUdeviceptr dst, CUdeviceptr src, size_t bytes, uint64_t stream) {
   if (bytes == 0) return CUDA_SUCCESS;
+  if (IsAcross(dst, src)) return CopyAcross(dst, src, bytes, stream);
   src = DeviceAddress(src);
   dst = DeviceAddress(dst);
   if (!IsDeviceRange(src, bytes) || !IsDeviceRange(dst, bytes)) return CUDA_ERROR_INVALID_VALUE;

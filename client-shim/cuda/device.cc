@@ -20,8 +20,12 @@ CUresult Call_cuDriverGetVersion(int* driverVersion) {
   if (driverVersion == nullptr) return CUDA_ERROR_INVALID_VALUE;
   // Asked before cuInit, so a server that cannot be reached is not yet this call's failure.
   Session* session = ConnectSession() == CUDA_SUCCESS ? CurrentSession() : nullptr;
-  uint32_t server = session == nullptr ? kShimDriverVersion : session->welcome().driver_version;
-  *driverVersion = static_cast<int>(std::min(server, kShimDriverVersion));
+  uint32_t version = kShimDriverVersion;
+  if (session != nullptr) {
+    for (const Session* each : Sessions())
+      version = std::min(version, each->welcome().driver_version);
+  }
+  *driverVersion = static_cast<int>(version);
   return CUDA_SUCCESS;
 }
 
@@ -133,6 +137,7 @@ CUresult Call_cuDeviceGetByPCIBusId(CUdevice* dev, const char* pciBusId) {
 
 namespace {
 bool PeerAccess(const Device* from, const Device* to) {
+  if (from->session != to->session) return false;
   size_t index = static_cast<size_t>(to->server_index);
   return index < from->snapshot->peer_access.size() && from->snapshot->peer_access[index] != 0;
 }

@@ -86,6 +86,12 @@ CUresult RecordEvent(CUevent hEvent, CUstream hStream, unsigned flags) {
                         HasFeature(session->welcome(), SessionFeature::kEventTimes);
   RecordedBefore* last_timed = &Self()->last_timed;
   RecordedBefore from;
+  // What another server recorded cannot be measured from.
+  if (HasSeveralServers() && last_timed->event != 0) {
+    const ServerScope scope(session);
+    const Event* before = FindEvent(reinterpret_cast<CUevent>(last_timed->event));
+    if (before == nullptr || before->context->session != session) *last_timed = {};
+  }
   if (is_timed) from = MeasuredFrom(event, handle, *last_timed);
   if (from.event != 0) {
     body.Put<uint32_t>(from.serial);
@@ -182,6 +188,7 @@ CUresult Call_cuEventElapsedTime(float* pMilliseconds, CUevent hStart, CUevent h
       ((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING) != 0) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
+  if (start->context->session != end->context->session) return CUDA_ERROR_INVALID_HANDLE;
   const auto from = reinterpret_cast<uint64_t>(hStart);
   if (std::optional<float> known = KnownTime(*start, from, end)) {
     *pMilliseconds = *known;

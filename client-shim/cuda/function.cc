@@ -158,6 +158,10 @@ CUresult Call_cuKernelGetFunction(CUfunction* pFunc, CUkernel kernel) {
   Function* found = FromKernel(kernel);
   if (pFunc == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (HasSeveralServers()) {
+    const CUresult here = BringHere(found);
+    if (here != CUDA_SUCCESS) return here;
+  }
   const Context* context = CurrentContext();
   if (const Function* known = KnownFunction(found, context)) {
     *pFunc = reinterpret_cast<CUfunction>(known->handle);
@@ -210,6 +214,11 @@ CUresult Call_cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkerne
   Function* found = FromKernel(kernel);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (FindDevice(dev) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  if (HasSeveralServers()) {
+    NoteServer(FindDevice(dev)->session);
+    const CUresult here = BringHere(found);
+    if (here != CUDA_SUCCESS) return here;
+  }
   FixedBody<24> body;  // as Post_cuKernelSetAttribute writes it
   body.Put<int32_t>(attrib);
   body.Put<int32_t>(val);

@@ -216,7 +216,7 @@ CUresult Call_cuGreenCtxCreate(CUgreenCtx* phCtx, CUdevResourceDesc desc, CUdevi
   if (status != CUDA_SUCCESS) return status;
   auto* green = new GreenContext;
   green->handle = Handles(HandleKind::kGreenContext).New(green);
-  green->context = green->handle == 0 ? nullptr : NewContext(dev, device->server_index, false, 0);
+  green->context = green->handle == 0 ? nullptr : NewContext(dev, *device, false, 0);
   status = green->context == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
   if (status == CUDA_SUCCESS) {
     green->context->green = green;

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "client-shim/core/contexts.h"
+#include "client-shim/core/routing.h"
 #include "client-shim/core/thread_state.h"
 
 namespace farcall::client {
@@ -24,11 +25,15 @@ CUgreenCtx GreenHandle(const Context* context);
 // Another context for the records made in this scope.
 class ContextScope {
  public:
-  explicit ContextScope(Context* context) : before_(Self()->current) { Self()->current = context; }
+  explicit ContextScope(Context* context)
+      : server_(context->session), before_(Self()->current) {
+    Self()->current = context;
+  }
   ~ContextScope() { Self()->current = before_; }
   ContextScope(const ContextScope&) = delete;
 
  private:
+  ServerScope server_;
   Context* before_;
 };
 

@@ -25,14 +25,20 @@ uint64_t PageUp(uint64_t bytes) {
 
 // A copy that still has to land there, or to be read from there, comes first.
 CUresult AwaitCopies(const Allocation& allocation) {
-  Session* session = CurrentSession();
-  if (session == nullptr) return CUDA_SUCCESS;
   const auto* base = reinterpret_cast<const std::byte*>(allocation.base);
-  Transfers& transfers = session->transfers();
-  if (!transfers.AnyInRange(base, allocation.bytes) && !transfers.AnyLent(base, allocation.bytes))
-    return CUDA_SUCCESS;
-  CUresult status = Call_cuCtxSynchronize_v2(AsCuda(allocation.context));
-  transfers.AwaitReturned(base, allocation.bytes);
+  CUresult status = CUDA_SUCCESS;
+  for (Session* session : Sessions()) {
+    Transfers& transfers = session->transfers();
+    if (!transfers.AnyInRange(base, allocation.bytes) && !transfers.AnyLent(base, allocation.bytes))
+      continue;
+    Context* context =
+        allocation.context->session == session ? allocation.context : ContextFor(session);
+    if (context != nullptr) {
+      const CUresult landed = Call_cuCtxSynchronize_v2(AsCuda(context));
+      if (status == CUDA_SUCCESS) status = landed;
+    }
+    transfers.AwaitReturned(base, allocation.bytes);
+  }
   return status;
 }
 
@@ -77,8 +83,11 @@ CUresult HostAlloc(void** pp, size_t bytes, unsigned flags) {
 // The device has finished with it, and the program has what the device wrote.
 CUresult EndMapping(const Allocation& allocation) {
   if (!allocation.mirrored && allocation.alias == 0) return CUDA_SUCCESS;
-  CUresult status = allocation.context->alive.load()
-                        ? Call_cuCtxSynchronize_v2(AsCuda(allocation.context))
+  Context* context = allocation.context;
+  if (HasSeveralServers() && allocation.session != context->session)
+    context = ContextFor(allocation.session);
+  CUresult status = context != nullptr && context->alive.load()
+                        ? Call_cuCtxSynchronize_v2(AsCuda(context))
                         : CUDA_SUCCESS;
   EndMirror(allocation.mirrored ? allocation.base : allocation.alias);
   if (allocation.mirrored) return status;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <set>
 
 #include "client-shim/core/calls.h"
@@ -14,11 +15,10 @@ namespace farcall::client {
 
 namespace {
 
-// What this session's server holds for this tenant.
+// What each session's server holds for this tenant.
 struct Sent {
   std::mutex mutex;
-  Session* session = nullptr;
-  std::set<uint64_t> prefixes;
+  std::map<const Session*, std::set<uint64_t>> prefixes;
 };
 Sent* g_sent = new Sent;
 
@@ -28,10 +28,11 @@ uint64_t Prefix(const Hash256& hash) {
   return prefix;
 }
 
-void Refresh(Sent* sent, Session* session) {
-  if (sent->session == session) return;
-  sent->session = session;
-  sent->prefixes = {session->welcome().known_images.begin(), session->welcome().known_images.end()};
+std::set<uint64_t>& PrefixesLocked(const Session* session) {
+  const auto [at, is_new] = g_sent->prefixes.try_emplace(session);
+  const std::vector<uint64_t>& known = session->welcome().known_images;
+  if (is_new) at->second = {known.begin(), known.end()};
+  return at->second;
 }
 
 template <typename T>
@@ -150,8 +151,8 @@ CUresult Image::Offer() {
   Session* session = CurrentSession();
   if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   std::lock_guard lock(g_sent->mutex);
-  Refresh(g_sent, session);
-  if (g_sent->prefixes.contains(Prefix(hash_))) return CUDA_SUCCESS;
+  std::set<uint64_t>& prefixes = PrefixesLocked(session);
+  if (prefixes.contains(Prefix(hash_))) return CUDA_SUCCESS;
   bool fits = size_ <= kMaxInlineBytes;
   uint64_t transfer = 0;
   if (!fits) {
@@ -171,13 +172,15 @@ CUresult Image::Offer() {
   body.Put<uint64_t>(transfer);
   body.PutBytes(data_.data(), fits ? size_ : 0);
   CUresult posted = TellSession(SessionCall::kNamedImage, 0, body.bytes());
-  if (posted == CUDA_SUCCESS) g_sent->prefixes.insert(Prefix(hash_));
+  if (posted == CUDA_SUCCESS) prefixes.insert(Prefix(hash_));
   return posted;
 }
 
 void Image::Unsend() {
+  const Session* session = CurrentSession();
+  if (session == nullptr) return;
   std::lock_guard lock(g_sent->mutex);
-  g_sent->prefixes.erase(Prefix(hash_));
+  PrefixesLocked(session).erase(Prefix(hash_));
 }
 
 }  // namespace farcall::client

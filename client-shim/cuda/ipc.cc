@@ -73,7 +73,7 @@ CUresult AskToOpen(const LentMemory& handle, uint64_t range, int* device) {
   CUresult status = RoundTrip(CallId::cuIpcOpenMemHandle_v2, body.bytes(), &reply);
   if (status != CUDA_SUCCESS) return status;
   Reader outputs = reply.outputs();
-  *device = DeviceOfServer(outputs.Get<int32_t>());
+  *device = DeviceOfServer(CurrentSession(), outputs.Get<int32_t>());
   return outputs.Done() ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
 }
 
@@ -93,8 +93,9 @@ CUresult MapLent(const LentMemory& handle, LentBy by, uint64_t* pointer) {
   uint64_t range = 0;
   {
     std::lock_guard lock(UserRanges().mutex());
-    if (!UserRanges().has_window()) return NotSupported(CallId::cuIpcOpenMemHandle_v2);
-    range = UserRanges().Reserve(handle.span_bytes, kChunkGranularityBytes, 0, true);
+    if (!UserRanges().has_window(CurrentServer())) return NotSupported(CallId::cuIpcOpenMemHandle_v2);
+    range = UserRanges().Reserve(handle.span_bytes, kChunkGranularityBytes, 0, true,
+                                 CurrentServer());
   }
   if (range == 0) return CUDA_ERROR_OUT_OF_MEMORY;
   int device = -1;

@@ -164,15 +164,30 @@ CUresult PostLarge(const LaunchHead& head, Attributes attributes, const KernelIn
                    {packed.get(), info.parameter_bytes});
 }
 
+// In a process with several servers: a launch goes to the current context's, where its stream must
+// be.
+[[gnu::noinline]] CUresult BringToStream(Function* function, CUstream stream) {
+  CUresult status = CUDA_SUCCESS;
+  WireStream(stream, false, &status);
+  NoteServer(CurrentContext()->session);
+  if (status != CUDA_SUCCESS || Self()->spans || CurrentSession() != CurrentContext()->session)
+    return CUDA_ERROR_INVALID_HANDLE;
+  return BringHere(function);
+}
+
 // After Enter, which has seen that the thread has a context.
 [[gnu::always_inline]] inline CUresult Launch(CUfunction f, const LaunchShape& shape,
                                               CUstream stream, void** values, void** extra,
                                               Attributes attributes) {
   const ThreadState* self = t_thread;
-  const Function* function = FindFunction(reinterpret_cast<uint64_t>(f));
+  Function* function = FindFunction(reinterpret_cast<uint64_t>(f));
   LaunchRecord record;  // not cleared: only what is written leaves
   if (function == nullptr || !ToWire(stream, &record.head.stream)) [[unlikely]]
     return CUDA_ERROR_INVALID_HANDLE;
+  if (HasSeveralServers()) [[unlikely]] {
+    const CUresult here = BringToStream(function, stream);
+    if (here != CUDA_SUCCESS) return here;
+  }
   record.head.function = function->handle;
   record.head.shape = shape;
   record.head.padding = 0;

@@ -56,7 +56,17 @@ namespace {
 CUresult Unload(CallId call, Module* module) {
   if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   DropManagedVariables(module);
-  CUresult status = PostUnload(call, module->handle);
+  CUresult status = CUDA_SUCCESS;
+  if (HasSeveralServers() && module->is_library) {
+    for (Session* session : Sessions()) {
+      if ((module->servers.load() >> session->index() & 1) == 0) continue;
+      const ServerScope scope(session);
+      const CUresult posted = PostUnload(call, module->handle);
+      if (status == CUDA_SUCCESS) status = posted;
+    }
+  } else {
+    status = PostUnload(call, module->handle);
+  }
   DropModule(module);
   return status;
 }

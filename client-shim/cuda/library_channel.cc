@@ -24,7 +24,7 @@ CUresult CheckSession() {
   Life life = g_life.load(std::memory_order_acquire);
   if (life != Life::kReady) [[unlikely]]
     return life == Life::kLeft ? CUDA_ERROR_DEINITIALIZED : CUDA_ERROR_NOT_INITIALIZED;
-  Session* session = g_session.load(std::memory_order_relaxed);
+  Session* session = CurrentSession();
   if (session->ended() != CUDA_SUCCESS) [[unlikely]]
     return session->ended();
   if (!HasFeature(session->welcome(), SessionFeature::kLibraries)) [[unlikely]] {
@@ -47,18 +47,20 @@ bool IsForked() {
 }
 
 bool ServerHas(SessionFeature feature) {
-  const Session* session = g_session.load(std::memory_order_relaxed);
+  const Session* session = CurrentSession();
   return session != nullptr && HasFeature(session->welcome(), feature);
 }
 
 bool ServerLacks(LibraryId library) {
-  const Session* session = g_session.load(std::memory_order_relaxed);
+  const Session* session = CurrentSession();
   return session != nullptr && ServerHas(SessionFeature::kLibraryInventory) &&
          IsLacking(session->welcome().libraries, library);
 }
 
 // A library of CUDA's works without cuInit and without a current context: as cudart would.
 int EnterLibrary() {
+  if (HasSeveralServers()) [[unlikely]]
+    BeginRoute();
   Context* current = Self()->current;
   if (current == nullptr) [[unlikely]] {
     CUresult status = Initialise();

@@ -186,13 +186,14 @@ CUresult FreeAtServer(const Allocation& allocation) {
     std::lock_guard lock(context->free_mutex);
     uint64_t epoch = ++context->free_epoch;
     if (allocation.charged_bytes != 0) {
-      DeviceCredit().Quarantine(
+      context->session->credit().Quarantine(
           context->slot, epoch,
           {allocation.server_device, allocation.base, allocation.charged_bytes});
     }
     FixedBody<16> body;
     body.Put<uint64_t>(allocation.base);
     body.Put<uint64_t>(epoch);
+    const ServerScope scope(context->session);
     Record record = MakeRecord(CallId::cuMemFree_v2, body.bytes());
     record.context = context->slot;
     CUresult posted = PostRecordCounted(record);

@@ -6,6 +6,7 @@
 
 #include "client-shim/core/contexts.h"
 #include "client-shim/core/memory_map.h"
+#include "client-shim/core/session.h"
 #include "client-shim/core/thread_state.h"
 
 namespace farcall::client {
@@ -31,7 +32,8 @@ bool MemoryRanOut();
 template <typename Ask>
 CUresult AskWithRoom(Ask ask) {
   CUresult status = ask();
-  const Context* context = status == CUDA_ERROR_OUT_OF_MEMORY ? CurrentContext() : nullptr;
+  const Context* context =
+      status == CUDA_ERROR_OUT_OF_MEMORY ? ContextFor(CurrentSession()) : nullptr;
   if (context == nullptr || !GiveUpCredit(context->server_device, context->slot)) return status;
   return ask();
 }
@@ -45,7 +47,8 @@ inline bool IsPinned(const void* pointer, size_t bytes) {
 // Host memory that the device has at the same address.
 inline bool IsMirroredRange(const void* pointer, size_t bytes) {
   Allocation found;
-  return Memory().Holds(reinterpret_cast<uint64_t>(pointer), bytes, &found) && found.mirrored;
+  return Memory().Holds(reinterpret_cast<uint64_t>(pointer), bytes, &found) && found.mirrored &&
+         OnDevice(found);
 }
 // Registered memory the device reaches under another address, and may have written there.
 inline bool HasAlias(const void* pointer) {

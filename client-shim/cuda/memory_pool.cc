@@ -11,7 +11,7 @@
 #include "client-shim/core/credit.h"
 #include "client-shim/core/devices.h"
 #include "client-shim/core/handles.h"
-#include "client-shim/core/session_face.h"
+#include "client-shim/core/session.h"
 #include "client-shim/core/thread_state.h"
 #include "generated/client/calls.h"
 
@@ -55,6 +55,7 @@ MemPool* NewPoolLocked(int device, bool is_default, uint64_t max_bytes) {
   pool->device = device;
   pool->is_default = is_default;
   pool->max_bytes = max_bytes;
+  const ServerScope scope(FindDevice(device)->session);
   pool->handle = Handles(HandleKind::kMemPool).New(pool);
   g_pools->push_back(pool);
   return pool;
@@ -212,11 +213,14 @@ void KeepIdle(MemPool* pool, uint64_t wire_stream, const Allocation& block) {
 
 bool ReleaseIdle(int server_device) {
   if (g_idle_bytes.load() == 0) return false;
+  const Session* session = CurrentSession();
   std::vector<Allocation> blocks;
   {
     std::lock_guard lock(*g_mutex);
     for (MemPool* pool : *g_pools) {
-      if (FindDevice(pool->device)->server_index == server_device) TakeOut(pool, 0, &blocks);
+      const Device* device = FindDevice(pool->device);
+      if (device->session == session && device->server_index == server_device)
+        TakeOut(pool, 0, &blocks);
     }
   }
   FreeBlocks(blocks);
@@ -260,7 +264,7 @@ void DropPoolMemory(Context* context) {
       if (idle.block.context != context) return false;
       pool->idle_bytes -= idle.block.charged_bytes;
       g_idle_bytes.fetch_sub(idle.block.charged_bytes);
-      DeviceCredit().GiveBack(
+      context->session->credit().GiveBack(
           {idle.block.server_device, idle.block.base, idle.block.charged_bytes});
       return true;
     });

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -52,6 +53,7 @@ struct Mirror {
   bool concurrent = true;
   uint64_t device_address = 0;  // of a variable; else it is the mirror's own
   bool fresh = true;  // the program has waited since it was last compared: it may have written
+  uint8_t server = 0;  // routing.h: who mirrors it
 };
 
 struct State {
@@ -60,8 +62,11 @@ struct State {
   // The mirrors and their agreed copies: shortly, and never while something is sent.
   std::mutex mutex;
   std::map<uint64_t, Mirror> mirrors;
-  // How often the server said that there is more to ask for; up to where it was asked.
-  std::atomic<uint64_t> told{0}, asked{0};
+  // By server: how often it said that there is more to ask for; up to where it was asked.
+  struct News {
+    std::atomic<uint64_t> told{0}, asked{0};
+  };
+  std::array<News, kMaxServers> news;
 };
 State* g_state = new State;
 
@@ -188,9 +193,10 @@ uint64_t VariableAt(uint64_t address) {
 
 // The rest of what was told of is asked for; it comes as kMirrored, ahead of the answer.
 CUresult AskForMore() {
-  uint64_t told = g_state->told.load();
+  State::News& news = g_state->news[CurrentServer()];
+  uint64_t told = news.told.load();
   uint64_t from = 0;
-  while (g_state->asked.load() < told) {
+  while (news.asked.load() < told) {
     FixedBody<8> body;
     body.Put<uint64_t>(from);
     Reply reply;
@@ -200,14 +206,14 @@ CUresult AskForMore() {
     uint64_t before_it = std::exchange(from, outputs.Get<uint64_t>());
     if (!outputs.Done() || (from != 0 && from <= before_it)) return CUDA_ERROR_UNKNOWN;
     if (from != 0) continue;
-    RaiseTo(&g_state->asked, told);
+    RaiseTo(&news.asked, told);
   }
   return CUDA_SUCCESS;
 }
 
 }  // namespace
 
-bool NoteMirrored(Reader body) {
+bool NoteMirrored(Reader body, uint8_t server) {
   auto more = body.Get<uint64_t>();
   std::lock_guard lock(g_state->mutex);
   while (body.ok() && body.remaining_bytes() >= 8) {
@@ -217,7 +223,7 @@ bool NoteMirrored(Reader body) {
     if (!body.ok() || !MaskFits(mask.size(), bytes.size())) return false;
     uint64_t base = 0;
     Mirror* mirror = FindLocked(address, bytes.size(), &base);
-    if (mirror == nullptr) {  // ended meanwhile, unless it never can have been
+    if (mirror == nullptr || mirror->server != server) {  // ended meanwhile, unless it never can have been
       if (!InHostWindows(address, bytes.size())) return false;
       continue;
     }
@@ -227,7 +233,7 @@ bool NoteMirrored(Reader body) {
     TakeChanged(bytes, mask, mirror->memory + offset, mirror->agreed + offset);
   }
   if (!body.Done()) return false;
-  if (more != 0) g_state->told.fetch_add(1);
+  if (more != 0) g_state->news[server].told.fetch_add(1);
   return true;
 }
 
@@ -238,7 +244,9 @@ void PushAll() {
   RunWriter writer;
   Context* context = CurrentContext();
   bool captures = context != nullptr && context->captures.load() != 0;
+  const uint8_t server = CurrentServer();
   for (auto& [base, mirror] : g_state->mirrors) {
+    if (mirror.server != server) continue;
     // Managed memory is the device's until the program has waited: nothing in it is new.
     {
       std::lock_guard lock(g_state->mutex);
@@ -254,8 +262,11 @@ void PushSmall() {
   std::lock_guard pushing(g_state->push);
   RunWriter writer;
   uint64_t bytes = 0;
+  const uint8_t server = CurrentServer();
   for (auto& [base, mirror] : g_state->mirrors) {
-    if (mirror.kind != MirrorKind::kPinned || mirror.bytes > kPolledBytes) continue;
+    if (mirror.kind != MirrorKind::kPinned || mirror.bytes > kPolledBytes ||
+        mirror.server != server)
+      continue;
     if ((bytes += mirror.bytes) > kAllPolledBytes) break;
     Push(&writer, base, mirror);
   }
@@ -266,9 +277,12 @@ void PullAll() {
   CUresult status = AskForMore();
   {
     std::lock_guard lock(g_state->mutex);
-    for (auto& [base, mirror] : g_state->mirrors) mirror.fresh = true;
+    const uint8_t server = CurrentServer();
+    for (auto& [base, mirror] : g_state->mirrors) {
+      if (mirror.server == server) mirror.fresh = true;
+    }
   }
-  Context* context = CurrentContext();
+  Context* context = ContextFor(CurrentSession());
   if (status != CUDA_SUCCESS && context != nullptr) RecordLateError(context, status);
 }
 
@@ -286,8 +300,9 @@ uint64_t ExposeWord(uint64_t word) {
   }
   Allocation found;
   CUresult status = CUDA_SUCCESS;
-  if (Memory().Find(word, &found) && found.kind != MemoryKind::kDevice && !found.mirrored)
-    Expose(found, &status);
+  if (!Memory().Find(word, &found) || found.kind == MemoryKind::kDevice) return word;
+  if (found.session != nullptr && found.session != RoutedSession()) Self()->spans = true;
+  if (!found.mirrored) Expose(found, &status);
   return word;
 }
 
@@ -321,7 +336,8 @@ std::byte* NewAgreed(uint64_t bytes) {
 void Keep(uint64_t address, const Mirror& mirror) {
   std::lock_guard pushing(g_state->push);
   std::lock_guard lock(g_state->mutex);
-  g_state->mirrors[address] = mirror;
+  Mirror& kept = g_state->mirrors[address] = mirror;
+  kept.server = CurrentServer();
   mirror_internal::g_mirrors.fetch_add(1);
 }
 
@@ -339,7 +355,7 @@ CUresult MakeMirror(uint64_t address, uint64_t bytes, uint64_t from, MirrorKind 
   body.Put<uint64_t>(address);
   body.Put<uint64_t>(whole);
   body.Put<int32_t>(kind == MirrorKind::kManaged ? device : -1);
-  Context* context = CurrentContext();
+  const Context* context = ContextFor(CurrentSession());
   CUresult status = AskSession(SessionCall::kHostWindow, context == nullptr ? 0 : context->slot,
                                body.padded(), nullptr);
   if (status != CUDA_SUCCESS) return status;
@@ -363,26 +379,30 @@ CUresult AdoptMirror(uint64_t address, uint64_t bytes, uint64_t device_address) 
   Keep(address, {whole, reinterpret_cast<std::byte*>(address), agreed, bytes, MirrorKind::kManaged,
                  false, device_address});
   mirror_internal::g_adopted.fetch_add(1);
-  g_state->told.fetch_add(1);
+  g_state->news[CurrentServer()].told.fetch_add(1);
   return AskForMore();
 }
 
 void EndMirror(uint64_t address) {
   ForgetSharedHost(address);
+  uint8_t server = CurrentServer();
   {
     std::lock_guard pushing(g_state->push);
     std::lock_guard lock(g_state->mutex);
     auto found = g_state->mirrors.find(address);
     if (found != g_state->mirrors.end()) {
+      server = found->second.server;
       munmap(found->second.agreed, found->second.bytes);
       if (found->second.device_address != 0) mirror_internal::g_adopted.fetch_sub(1);
       g_state->mirrors.erase(found);
       mirror_internal::g_mirrors.fetch_sub(1);
     }
   }
+  Session* session = HasSeveralServers() ? Sessions()[server] : CurrentSession();
+  const ServerScope scope(session);
+  const Context* context = ContextFor(session);
   FixedBody<8> body;
   body.Put<uint64_t>(address);
-  Context* context = CurrentContext();
   TellSession(SessionCall::kHostWindowEnd, context == nullptr ? 0 : context->slot, body.bytes());
 }
 
@@ -398,12 +418,27 @@ void SetConcurrent(uint64_t address) {
   if (Mirror* mirror = FindLocked(address, 1, &base)) mirror->concurrent = true;
 }
 
+namespace {
+CUresult NotMirroredTwice() {
+  static std::atomic<bool> said{false};
+  if (!said.exchange(true))
+    Log(LogLevel::kWarn,
+        "host memory that devices of one server reach cannot be reached by another server's");
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+}  // namespace
+
 CUdeviceptr Expose(const Allocation& allocation, CUresult* status) {
   static std::mutex* mutex = new std::mutex;
   std::lock_guard lock(*mutex);
   Allocation known;
   if (!Memory().Find(allocation.base, &known)) {
     *status = CUDA_ERROR_INVALID_VALUE;
+    return 0;
+  }
+  if ((known.mirrored || known.alias != 0) && HasSeveralServers() &&
+      known.session != RoutedSession()) {
+    *status = NotMirroredTwice();
     return 0;
   }
   if (known.mirrored) return known.base;

@@ -131,9 +131,72 @@ CUresult Load(std::shared_ptr<Image> image, const LoadOptions& options, bool is_
     delete module;
     return status;
   }
+  if (is_library && HasSeveralServers()) {
+    const Builder body = LoadBody(module, jit, 0);
+    module->load_body.assign(body.bytes().begin(), body.bytes().end());
+    module->servers.store(1u << CurrentServer());
+  }
   *out = module;
   return CUDA_SUCCESS;
 }
+
+// In a process with several servers: loads a library on the present call's server, as it was loaded
+// on the first one.
+CUresult BringLibrary(Module* library) {
+  const uint32_t here = 1u << CurrentServer();
+  if ((library->servers.load() & here) != 0) return CUDA_SUCCESS;
+  std::lock_guard lock(library->mutex);
+  if ((library->servers.load() & here) != 0) return CUDA_SUCCESS;
+  CUresult status = library->image->Offer();
+  if (status == CUDA_SUCCESS) {
+    status = RoundTrip(CallId::cuLibraryLoadData, library->load_body, nullptr);
+    if (status == CUDA_ERROR_NOT_FOUND) {  // the store let the image go
+      library->image->Unsend();
+      status = library->image->Offer();
+      if (status == CUDA_SUCCESS)
+        status = RoundTrip(CallId::cuLibraryLoadData, library->load_body, nullptr);
+    }
+  }
+  if (status == CUDA_SUCCESS) library->servers.fetch_or(here);
+  return status;
+}
+
+CUresult BringKernel(Function* kernel) {
+  const uint32_t here = 1u << CurrentServer();
+  if ((kernel->servers.load() & here) != 0) return CUDA_SUCCESS;
+  CUresult status = BringLibrary(kernel->parent);
+  if (status != CUDA_SUCCESS) return status;
+  Builder body;
+  body.Put<uint64_t>(kernel->parent->handle);
+  body.Put<uint64_t>(kernel->handle);
+  body.PutString(kernel->info->name);
+  std::lock_guard lock(kernel->mutex);
+  if ((kernel->servers.load() & here) != 0) return CUDA_SUCCESS;
+  status = RoundTrip(CallId::cuLibraryGetKernel, body.bytes(), nullptr);
+  if (status == CUDA_SUCCESS) kernel->servers.fetch_or(here);
+  return status;
+}
+
+// routing.h's Spread.
+bool BringByHandle(uint64_t handle, bool is_kernel) {
+  CUresult status = CUDA_ERROR_INVALID_HANDLE;
+  if (is_kernel) {
+    auto* kernel = FindObject<Function>(HandleKind::kKernel, handle);
+    if (kernel != nullptr) status = BringKernel(kernel);
+  } else {
+    auto* library = FindObject<Module>(HandleKind::kLibrary, handle);
+    if (library != nullptr) status = BringLibrary(library);
+  }
+  if (status != CUDA_SUCCESS)
+    Log(LogLevel::kError, "a library cannot be loaded on %s: code %d",
+        CurrentSession()->endpoint().c_str(), static_cast<int>(status));
+  return status == CUDA_SUCCESS;
+}
+
+[[maybe_unused]] const bool g_spreads = [] {
+  g_spread.store(&BringByHandle);
+  return true;
+}();
 
 // A framework's libraries bring dozens of images that a CPU device cannot run: the first is told
 // with what to do, the others at debug.
@@ -265,7 +328,19 @@ CUresult LoadImageFile(const char* path, const LoadOptions& options, bool is_lib
                           : Load(std::move(found), options, is_library, module);
 }
 
+CUresult BringHere(Function* function) {
+  if (SplitHandle(function->handle).kind == HandleKind::kKernel) return BringKernel(function);
+  Handles(HandleKind::kFunction).Note(function->handle);
+  const Context* context = CurrentContext();
+  return context == nullptr || CurrentSession() == context->session ? CUDA_SUCCESS
+                                                                    : CUDA_ERROR_INVALID_HANDLE;
+}
+
 CUresult GetFunction(Module* module, const char* name, Function** function) {
+  if (HasSeveralServers() && module->is_library) {
+    const CUresult here = BringLibrary(module);
+    if (here != CUDA_SUCCESS) return here;
+  }
   std::lock_guard lock(module->mutex);
   auto known = module->functions.find(std::string_view(name));
   if (known != module->functions.end()) {
@@ -285,14 +360,24 @@ CUresult GetFunction(Module* module, const char* name, Function** function) {
     return status;
   }
   fresh->SetInfo(info);
+  if (HasSeveralServers()) fresh->servers.store(1u << CurrentServer());
   module->functions[name] = fresh;
   *function = fresh;
   return CUDA_SUCCESS;
 }
 
 CUresult GetSymbol(Module* module, const char* name, Symbol* symbol) {
+  std::string key(name);
+  if (module->is_library) {  // each context has one of its own
+    if (HasSeveralServers()) {
+      const CUresult here = BringLibrary(module);
+      if (here != CUDA_SUCCESS) return here;
+    }
+    if (const Context* context = CurrentContext(); context != nullptr)
+      key += " " + std::to_string(context->handle) + " " + std::to_string(context->ends.load());
+  }
   std::lock_guard lock(module->mutex);
-  auto known = module->symbols.find(std::string_view(name));
+  auto known = module->symbols.find(key);
   if (known != module->symbols.end()) {
     *symbol = known->second;
     return CUDA_SUCCESS;
@@ -311,12 +396,12 @@ CUresult GetSymbol(Module* module, const char* name, Symbol* symbol) {
   Allocation allocation;
   allocation.base = symbol->address;
   allocation.bytes = symbol->bytes;
-  allocation.context = CurrentContext();
+  allocation.context = ContextFor(CurrentSession());
   allocation.server_device = allocation.context == nullptr ? 0 : allocation.context->server_device;
   allocation.id = NewBufferId();
   allocation.owner = module->handle;
   Memory().Insert(allocation);
-  module->symbols[name] = *symbol;
+  module->symbols[key] = *symbol;
   return CUDA_SUCCESS;
 }
 

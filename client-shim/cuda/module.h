@@ -59,7 +59,8 @@ struct Function {
   // `info`, and what launches look at.
   void SetInfo(const KernelInfo* of);
   void SetMaxDynamicShared(int bytes);
-  Function* kernel = nullptr;  // the CUkernel a CUfunction came from
+  std::atomic<uint32_t> servers{0};  // of a CUkernel: where it is known
+  Function* kernel = nullptr;        // the CUkernel a CUfunction came from
 
   // Of a kernel, and of a function that came from none.
   struct InContext {
@@ -87,6 +88,9 @@ struct Module {
   Context* context = nullptr;  // of a module
   Module* library = nullptr;   // a module that cuLibraryGetModule gave
   std::shared_ptr<Image> image;
+  // Of a library, in a process with several servers: where it is loaded, and the record that does.
+  std::atomic<uint32_t> servers{0};
+  std::vector<std::byte> load_body;
   std::mutex mutex;
   std::map<std::string, Function*, std::less<>> functions;
   std::map<std::string, Symbol, std::less<>> symbols;
@@ -120,6 +124,9 @@ CUresult GetFunction(Module* module, const char* name, Function** function);
 CUresult GetSymbol(Module* module, const char* name, Symbol* symbol);
 // A library's __managed__ variables are the program's no more; ahead of the unload.
 void DropManagedVariables(Module* module);
+// In a process with several servers: the kernel is one of a library's, or the function one of the
+// current context's server, and is there when this returns.
+CUresult BringHere(Function* function);
 // The client's side of an unload.
 void DropModule(Module* module);
 

@@ -162,6 +162,7 @@ CUresult Call_cuMulticastAddDevice(CUmemGenericAllocationHandle mcHandle, CUdevi
   PhysicalMemory* object = FindMulticast(mcHandle);
   if (object == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const Device* device = FindDevice(dev);
+  if (device != nullptr) NoteServer(device->session);
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   if (!Supported(device)) return CUDA_ERROR_NOT_SUPPORTED;
   if (object->multicast->whole() || InTeam(*object->multicast, dev))
@@ -215,6 +216,7 @@ CUresult Call_cuMulticastUnbind(CUmemGenericAllocationHandle mcHandle, CUdevice 
   PhysicalMemory* object = FindMulticast(mcHandle);
   if (object == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const Device* device = FindDevice(dev);
+  if (device != nullptr) NoteServer(device->session);
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   std::vector<Multicast::Binding>& bindings = object->multicast->bindings;
   auto bound = std::find_if(bindings.begin(), bindings.end(), [&](const auto& binding) {

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "client-shim/core/devices.h"
+#include "client-shim/core/session.h"
 #include "client-shim/cuda/ipc.h"
 #include "client-shim/cuda/memory_pool.h"
 #include "client-shim/cuda/share_descriptor.h"
@@ -70,7 +71,7 @@ CUresult Call_cuMemPoolImportFromShareableHandle(CUmemoryPool* pool_out, void* h
       IsNone(share.token)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  int device = DeviceOfServer(share.server_device);
+  int device = DeviceOfServer(CurrentSession(), share.server_device);
   if (device < 0) return CUDA_ERROR_INVALID_DEVICE;  // CUDA_VISIBLE_DEVICES hides it here
   *pool_out = NewImportedPool(device, {0, share.token});
   return CUDA_SUCCESS;

@@ -93,7 +93,8 @@ bool NoteHostShared(Reader body, Link& link) {
 CUresult ShareHostMemory(uint64_t address, uint64_t bytes, int device) {
   Session* session = CurrentSession();
   const Context* context = CurrentContext();
-  if (session == nullptr || context == nullptr || !session->link().CarriesDescriptors() ||
+  if (session == nullptr || context == nullptr || HasSeveralServers() ||
+      !session->link().CarriesDescriptors() ||
       !HasFeature(session->welcome(), SessionFeature::kSharedHost))
     return CUDA_ERROR_NOT_SUPPORTED;
   RegisterForkHooks();

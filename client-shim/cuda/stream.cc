@@ -8,6 +8,7 @@
 #include "client-shim/core/calls.h"
 #include "client-shim/core/devices.h"
 #include "client-shim/core/handles.h"
+#include "client-shim/cuda/across.h"
 #include "client-shim/cuda/capture_rules.h"
 #include "client-shim/cuda/captured.h"
 #include "client-shim/cuda/context.h"
@@ -56,14 +57,27 @@ Stream* FindStream(CUstream stream) {
   if (stream == CU_STREAM_PER_THREAD) return OwnStream();
   void* object = nullptr;
   const bool is_live = FindLive<HandleKind::kStream>(reinterpret_cast<uint64_t>(stream), &object);
+  if (HasSeveralServers() && is_live) [[unlikely]]
+    Handles(HandleKind::kStream).Note(reinterpret_cast<uint64_t>(stream));
   return is_live ? static_cast<Stream*>(object) : nullptr;
 }
+
+namespace {
+// The default streams are the context's, whoever's memory the call names.
+void NoteStream(uint64_t wire) {
+  if (wire > kPerThreadStream) Handles(HandleKind::kStream).Note(wire);
+}
+}  // namespace
 
 uint64_t WireStream(CUstream stream, bool per_thread_default, CUresult* error) {
   *error = CUDA_SUCCESS;
   if (stream == nullptr) return per_thread_default ? kPerThreadStream : kLegacyStream;
   uint64_t wire = 0;
-  if (ToWire(stream, &wire)) return wire;
+  if (ToWire(stream, &wire)) {
+    if (HasSeveralServers()) [[unlikely]]
+      NoteStream(wire);
+    return wire;
+  }
   *error = CUDA_ERROR_INVALID_HANDLE;
   return 0;
 }
@@ -204,6 +218,8 @@ CUresult Call_cuStreamSynchronize(CUstream hStream) {
   uint64_t wire = 0;
   void* object = nullptr;
   if (!ToWire(hStream, &wire, &object)) return CUDA_ERROR_INVALID_HANDLE;
+  if (HasSeveralServers()) [[unlikely]]
+    NoteStream(wire);
   Stream* stream = wire == kPerThreadStream ? FindStream(hStream) : static_cast<Stream*>(object);
   if (Captures(stream)) return RefuseOn(stream);
   const LastWait last = LastWaitOf(stream);
@@ -228,6 +244,8 @@ CUresult Call_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int F
   if (Flags > CU_EVENT_WAIT_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
   if (Flags == CU_EVENT_WAIT_EXTERNAL && Captures(FindStream(hStream)))
     return CaptureEvent(hStream, hEvent, CU_GRAPH_NODE_TYPE_WAIT_EVENT);
+  if (HasSeveralServers() && event->context->session != SessionOfStream(reinterpret_cast<uint64_t>(hStream)))
+    return WaitAcross(hStream, event, hEvent);
   Stream *stream = FindStream(hStream), *origin = event->capture_stream.load();
   // Waiting for an event of a capture joins it.
   if (origin != nullptr && stream != nullptr && Captures(origin) && !Captures(stream)) {

@@ -5,7 +5,9 @@
 
 #include "client-shim/core/calls.h"
 #include "client-shim/core/error_map.h"
+#include "client-shim/cuda/across.h"
 #include "client-shim/cuda/copy.h"
+#include "client-shim/cuda/green_context.h"
 #include "client-shim/cuda/memory.h"
 #include "client-shim/cuda/mirror.h"
 #include "client-shim/cuda/settled.h"
@@ -212,6 +214,15 @@ CUresult SendNow(Session* session, const Span& all, bool settle) {
 CUresult CopyToDevice(CUdeviceptr dst, const void* src, size_t bytes, uint64_t stream,
                       Upload upload) {
   if (bytes == 0) return CUDA_SUCCESS;
+  if (HasSeveralServers()) [[unlikely]] {
+    bool elsewhere = false;
+    const CUresult status = AwaitElsewhere(dst, stream, &elsewhere);
+    if (status != CUDA_SUCCESS) return status;
+    if (elsewhere) {
+      const ContextScope scope(ContextAt(dst));
+      return CopyToDevice(dst, src, bytes, kLegacyStream, Upload::kSettled);
+    }
+  }
   dst = DeviceAddress(dst);
   if (src == nullptr || IsVacant(src) || !IsDeviceRange(dst, bytes))
     return CUDA_ERROR_INVALID_VALUE;

@@ -59,7 +59,7 @@ CUresult AskToCreate(uint64_t handle, uint64_t bytes, const Device& device, uint
   body.Put<uint32_t>(flags);
   CUresult status = RoundTrip(CallId::cuMemCreate, body.bytes(), nullptr);
   if (status != CUDA_ERROR_OUT_OF_MEMORY) return status;
-  Context* context = CurrentContext();
+  Context* context = ContextFor(device.session);
   uint16_t slot = context == nullptr ? 0 : context->slot;
   if (!GiveUpCredit(device.server_index, slot)) return status;
   return RoundTrip(CallId::cuMemCreate, body.bytes(), nullptr);
@@ -117,9 +117,9 @@ CUresult Call_cuMemAddressReserve(CUdeviceptr* ptr, size_t size, size_t alignmen
     return CUDA_ERROR_INVALID_VALUE;
   Reservations& ranges = UserRanges();
   std::lock_guard lock(ranges.mutex());
-  if (!ranges.has_window()) return NotSupported(CallId::cuMemAddressReserve);
+  if (!ranges.has_window(CurrentServer())) return NotSupported(CallId::cuMemAddressReserve);
   if (size > kLargestReservation || align > kLargestAlignment) return CUDA_ERROR_OUT_OF_MEMORY;
-  uint64_t base = ranges.Reserve(size, align, addr);
+  uint64_t base = ranges.Reserve(size, align, addr, false, CurrentServer());
   if (base == 0) return CUDA_ERROR_OUT_OF_MEMORY;
   *ptr = base;
   return CUDA_SUCCESS;
@@ -137,13 +137,15 @@ CUresult Call_cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size,
     return CUDA_ERROR_INVALID_VALUE;
   CUresult status = CheckProperties(prop);
   if (status != CUDA_SUCCESS) return status;
-  if (!UserRanges().has_window()) return NotSupported(CallId::cuMemCreate);
+  const Device& device = *FindDevice(prop->location.id);
+  const ServerScope scope(device.session);
+  if (!UserRanges().has_window(CurrentServer())) return NotSupported(CallId::cuMemCreate);
   if (size > kLargestReservation) return CUDA_ERROR_OUT_OF_MEMORY;
   uint64_t made = NewHandle(HandleKind::kMemHandle, &status);
   if (status != CUDA_SUCCESS) return status;
   uint32_t make = uint32_t{prop->allocFlags.usage} << kMemoryUsageShift;
   if (prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE) make |= kMemoryExportable;
-  status = AskToCreate(made, size, *FindDevice(prop->location.id), make);
+  status = AskToCreate(made, size, device, make);
   if (status != CUDA_SUCCESS) {
     FreeHandle(HandleKind::kMemHandle, made);
     return status;
@@ -185,6 +187,7 @@ CUresult Call_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
       !ranges.MayMap(ptr, size)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
+  NoteAddress(ptr);
   FixedBody<32> body;
   body.Put<uint64_t>(ptr);
   body.Put<uint64_t>(size);
@@ -203,6 +206,7 @@ CUresult Call_cuMemUnmap(CUdeviceptr ptr, size_t size) {
   std::lock_guard lock(ranges.mutex());
   std::vector<MappedPiece*> pieces = ranges.Whole(ptr, size);
   if (pieces.empty()) return CUDA_ERROR_INVALID_VALUE;
+  NoteAddress(ptr);
   FixedBody<16> body;
   body.Put<uint64_t>(ptr);
   body.Put<uint64_t>(size);
@@ -240,10 +244,13 @@ CUresult Call_cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc
   if (pieces.empty()) return CUDA_ERROR_INVALID_VALUE;
   CUresult posted = CUDA_SUCCESS;
   for (size_t i = 0; i < count && posted == CUDA_SUCCESS; ++i) {
+    const Device* device = FindDevice(desc[i].location.id);
+    NoteAddress(ptr);
+    NoteServer(device->session);  // another server's devices do not reach it
     FixedBody<24> body;
     body.Put<uint64_t>(ptr);
     body.Put<uint64_t>(size);
-    body.Put<int32_t>(FindDevice(desc[i].location.id)->server_index);
+    body.Put<int32_t>(device->server_index);
     body.Put<uint32_t>(desc[i].flags);
     posted = PostKept(CallId::cuMemSetAccess, body.bytes());
     for (MappedPiece* piece : pieces) {
@@ -343,7 +350,7 @@ CUresult Call_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handl
     return status;
   }
   Reader outputs = reply.outputs();
-  int device = DeviceOfServer(outputs.Get<int32_t>());
+  int device = DeviceOfServer(CurrentSession(), outputs.Get<int32_t>());
   auto bytes = outputs.Get<uint64_t>();
   if (!outputs.Done()) return CUDA_ERROR_UNKNOWN;
   KeepMemory(made, bytes, device, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);

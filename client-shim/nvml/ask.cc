@@ -23,7 +23,7 @@ void Ask::Device(nvmlDevice_t device) {
   int index = IndexOf(device);
   if (index < 0) return Refused(NVML_ERROR_INVALID_ARGUMENT);
   if (device_ < 0) device_ = index;
-  auto wire = static_cast<uint32_t>(index);
+  auto wire = static_cast<uint32_t>(Channel().wire_device(index));
   PutRun(&wire, sizeof(wire));
 }
 

@@ -51,7 +51,7 @@ uint64_t NowNs() {
 std::string QuestionOf(const Seed& seed, int device) {
   Builder question;
   question.Put<uint16_t>(static_cast<uint16_t>(seed.call));
-  auto index = static_cast<uint32_t>(device);
+  auto index = static_cast<uint32_t>(Channel().wire_device(device));
   if (seed.has_device) PutRun(&question, &index, sizeof(index));
   for (int i = 0; i < seed.count; ++i) {
     PutRun(&question, &seed.arguments[i], sizeof(seed.arguments[i]));
@@ -59,20 +59,22 @@ std::string QuestionOf(const Seed& seed, int device) {
   return {reinterpret_cast<const char*>(question.bytes().data()), question.bytes().size()};
 }
 
+// Devices of two servers may have the same number in a question: their keys differ.
 struct Asked {
   std::string question;
   Entry entry;
+  std::string key() const { return std::to_string(entry.device) + ' ' + question; }
 };
 
 class Cache {
  public:
   nvmlReturn_t Find(Asked wanted, std::vector<std::byte>* outputs) {
     std::lock_guard lock(mutex_);
-    auto known = entries_.find(wanted.question);
+    auto known = entries_.find(wanted.key());
     if (known == entries_.end() || !Holds(known->second)) {
-      nvmlReturn_t status = Ask(Round(wanted));
+      nvmlReturn_t status = Ask(wanted.entry.device, Round(wanted));
       if (status != NVML_SUCCESS) return status;
-      known = entries_.find(wanted.question);
+      known = entries_.find(wanted.key());
       if (known == entries_.end()) return NVML_ERROR_UNKNOWN;
     }
     known->second.used = true;
@@ -102,11 +104,11 @@ class Cache {
       if (seeded_.insert(device).second) AddSeeds(device, wanted.question, &round);
     }
     if (entries_.size() > kMaxEntries) entries_.clear();
-    for (auto& [question, entry] : entries_) {
+    for (auto& [key, entry] : entries_) {
       if (round.size() == kMaxAsked) break;
       if (entry.device == wanted.entry.device && entry.used && !Holds(entry) &&
-          question != wanted.question) {
-        round.push_back({question, entry});
+          key != wanted.key()) {
+        round.push_back({key.substr(key.find(' ') + 1), entry});
       }
     }
     return round;
@@ -123,7 +125,7 @@ class Cache {
     }
   }
 
-  nvmlReturn_t Ask(std::vector<Asked> round) {
+  nvmlReturn_t Ask(int device, std::vector<Asked> round) {
     Builder body;
     body.Put<uint64_t>(round.size());
     for (const Asked& asked : round) PutRun(&body, asked.question.data(), asked.question.size());
@@ -134,7 +136,7 @@ class Cache {
       auto* start = static_cast<const std::byte*>(bytes);
       static_cast<std::vector<std::byte>*>(user)->assign(start, start + count);
     };
-    int status = Channel().ask(body.bytes().data(), body.bytes().size(), take, &reply);
+    int status = Channel().ask(device, body.bytes().data(), body.bytes().size(), take, &reply);
     ++messages_;
     if (status != 0) return FromCuda(status);
     return Keep(std::move(round), reply, moves) ? NVML_SUCCESS : NVML_ERROR_UNKNOWN;
@@ -157,7 +159,7 @@ class Cache {
       asked.entry.at_ns = now;
       asked.entry.moves = moves;
       asked.entry.used = false;
-      entries_[std::move(asked.question)] = std::move(asked.entry);
+      entries_[asked.key()] = std::move(asked.entry);
     }
     return true;
   }

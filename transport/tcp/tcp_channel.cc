@@ -390,14 +390,17 @@ Result<std::unique_ptr<Listener>> ListenTcp(const Url& url) {
       std::make_unique<TcpListener>(fd, "tcp://" + AddressName(bound)));
 }
 
-std::unique_ptr<Channel> AdoptSocket(int fd) {
+std::string PeerAddress(int fd) {
   sockaddr_storage address{};
   socklen_t bytes = sizeof(address);
   if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &bytes) != 0) {
     address.ss_family = AF_UNIX;
   }
-  return MakeSocketChannel(fd,
-                           address.ss_family == AF_UNIX ? UnixPeerName(fd) : AddressName(address));
+  return address.ss_family == AF_UNIX ? UnixPeerName(fd) : AddressName(address);
+}
+
+std::unique_ptr<Channel> AdoptSocket(int fd) {
+  return MakeSocketChannel(fd, PeerAddress(fd));
 }
 
 std::unique_ptr<Channel> MakeSocketChannel(int fd, std::string peer, std::vector<std::byte> state) {

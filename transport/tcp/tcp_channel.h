@@ -37,5 +37,7 @@ std::string CongestionControlOf(int fd);
 // Who made the other end of a UNIX socket, as this process sees that user; none of other sockets.
 std::optional<uint32_t> UnixPeerUser(int fd);
 std::string UnixPeerName(int fd);
+// The other end's address in numbers, by whatever name it was dialled.
+std::string PeerAddress(int fd);
 
 }  // namespace farcall

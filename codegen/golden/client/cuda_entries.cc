@@ -23,7 +23,7 @@ FARCALL_ENTRY cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdevice
                            CUcontext srcContext, size_t ByteCount) {
   const CUresult refused = farcall::client::Enter(CallId::cuMemcpyPeer, Needs::kContext);
   if (refused != CUDA_SUCCESS) { return refused; }
-  return farcall::client::Post_cuMemcpyPeerAsync(dstDevice, dstContext, srcDevice, srcContext,
+  return farcall::client::Call_cuMemcpyPeerAsync(dstDevice, dstContext, srcDevice, srcContext,
                                                  ByteCount, nullptr);
 }
 
@@ -31,7 +31,7 @@ FARCALL_ENTRY cuMemcpyPeer_ptds(CUdeviceptr dstDevice, CUcontext dstContext, CUd
                                 CUcontext srcContext, size_t ByteCount) {
   const CUresult refused = farcall::client::Enter(CallId::cuMemcpyPeer_ptds, Needs::kContext);
   if (refused != CUDA_SUCCESS) { return refused; }
-  return farcall::client::Post_cuMemcpyPeerAsync(dstDevice, dstContext, srcDevice, srcContext,
+  return farcall::client::Call_cuMemcpyPeerAsync(dstDevice, dstContext, srcDevice, srcContext,
                                                  ByteCount, CU_STREAM_PER_THREAD);
 }
 

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client-shim/cuda/across.h"
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "client-shim/core/calls.h"
+#include "client-shim/core/log.h"
+#include "client-shim/core/memory_map.h"
+#include "client-shim/core/server_latch.h"
+#include "client-shim/cuda/capture_rules.h"
+#include "client-shim/cuda/copy.h"
+#include "client-shim/cuda/green_context.h"
+#include "client-shim/cuda/stream_function.h"
+#include "generated/client/calls.h"
+
+namespace farcall::client {
+
+namespace {
+
+// Streams of ours, which wait for no default stream. One is lent to a copy or a wait and comes back
+// when that is over.
+struct OwnStreams {
+  struct Idle {
+    Context* context;
+    CUstream stream;
+  };
+  std::mutex mutex;
+  std::vector<Idle> idle;
+};
+OwnStreams* g_streams = new OwnStreams;
+
+CUresult TakeStream(Context* context, CUstream* stream) {
+  {
+    std::lock_guard lock(g_streams->mutex);
+    for (auto at = g_streams->idle.begin(); at != g_streams->idle.end(); ++at) {
+      if (at->context != context) continue;
+      const CUstream found = at->stream;
+      g_streams->idle.erase(at);
+      const ServerScope scope(context->session);
+      if (FindStream(found) == nullptr) break;  // it went with its context
+      *stream = found;
+      return CUDA_SUCCESS;
+    }
+  }
+  const ContextScope scope(context);
+  return Call_cuStreamCreateWithPriority(stream, CU_STREAM_NON_BLOCKING, 0);
+}
+
+void GiveStream(Context* context, CUstream stream) {
+  std::lock_guard lock(g_streams->mutex);
+  g_streams->idle.push_back({context, stream});
+}
+
+// One side of a copy: a context, a stream of ours there.
+class Side {
+ public:
+  explicit Side(CUdeviceptr address) : context_(ContextAt(address)) {
+    status_ = context_ == nullptr ? CUDA_ERROR_INVALID_CONTEXT : TakeStream(context_, &stream_);
+  }
+  ~Side() {
+    if (status_ == CUDA_SUCCESS) GiveStream(context_, stream_);
+  }
+  Side(const Side&) = delete;
+
+  CUresult status() const { return status_; }
+  Context* context() const { return context_; }
+  uint64_t stream() const { return reinterpret_cast<uint64_t>(stream_); }
+  CUresult Await() const {
+    const ContextScope scope(context_);
+    return AwaitStream(stream());
+  }
+
+ private:
+  Context* context_;
+  CUstream stream_ = nullptr;
+  CUresult status_;
+};
+
+// One piece comes down while the one before it goes up.
+CUresult CopyPieces(CUdeviceptr dst, CUdeviceptr src, size_t bytes) {
+  const Side from(src), to(dst);
+  if (from.status() != CUDA_SUCCESS) return from.status();
+  if (to.status() != CUDA_SUCCESS) return to.status();
+  const size_t room = std::min<size_t>(bytes, kCopyPieceBytes);
+  std::unique_ptr<std::byte[]> pieces[2];
+  for (auto& piece : pieces) piece = std::make_unique_for_overwrite<std::byte[]>(room);
+  auto fetch = [&](size_t offset, bool wait) {
+    const ContextScope scope(from.context());
+    return CopyToHost(pieces[offset / kCopyPieceBytes % 2].get(), src + offset,
+                      std::min<size_t>(bytes - offset, kCopyPieceBytes), from.stream(), wait);
+  };
+  CUresult status = fetch(0, true);
+  for (size_t offset = 0; offset < bytes && status == CUDA_SUCCESS; offset += kCopyPieceBytes) {
+    const size_t next = offset + kCopyPieceBytes;
+    if (next < bytes) status = fetch(next, false);
+    if (status == CUDA_SUCCESS) {
+      const ContextScope scope(to.context());
+      status = CopyToDevice(dst + offset, pieces[offset / kCopyPieceBytes % 2].get(),
+                            std::min<size_t>(bytes - offset, kCopyPieceBytes), to.stream(),
+                            Upload::kSync);
+    }
+    // Also behind a failure: the piece is ours until it has landed.
+    if (next < bytes) {
+      const CUresult landed = from.Await();
+      if (status == CUDA_SUCCESS) status = landed;
+    }
+  }
+  const CUresult arrived = to.Await();
+  return status == CUDA_SUCCESS ? arrived : status;
+}
+
+CUresult AwaitContext(Context* context) {
+  const ContextScope scope(context);
+  return Call_cuCtxSynchronize_v2(AsCuda(context));
+}
+
+// What the stream waits for is done on a thread of its own: the one that runs host functions has
+// others to run.
+CUresult PostCopy(CUdeviceptr dst, CUdeviceptr src, size_t bytes, Session* session,
+                  uint64_t stream) {
+  const ServerScope scope(session);
+  Context* context = FindStream(reinterpret_cast<CUstream>(stream))->context;
+  auto copy = [=](const std::function<void()>& done) {
+    auto work = [=] {
+      const CUresult status = CopyPieces(dst, src, bytes);
+      if (status != CUDA_SUCCESS) RecordLateError(context, status);
+      done();
+    };
+    if (!StartThread("farcall-across", work)) work();
+  };
+  FixedBody<24> body;
+  body.Put<uint64_t>(RegisterDeferred(copy));
+  body.Put<uint64_t>(0);
+  body.Put<uint64_t>(stream);
+  const CUresult posted = Post(CallId::cuLaunchHostFunc, body.bytes());
+  session->NoteWork();
+  return posted;
+}
+
+}  // namespace
+
+Context* ContextAt(CUdeviceptr address) {
+  Session* session = ServerOfAddress(address);
+  const ServerScope scope(session);
+  Allocation found;
+  if (Memory().Find(address, &found) && found.context != nullptr && found.context->alive.load() &&
+      found.context->session == session)
+    return found.context;
+  return ContextFor(session);
+}
+
+Session* SessionOfStream(uint64_t stream) {
+  if (stream <= kPerThreadStream) {
+    const Context* context = CurrentContext();
+    return context == nullptr ? nullptr : context->session;
+  }
+  const ServerScope scope(nullptr);
+  const Stream* found = FindStream(reinterpret_cast<CUstream>(stream));
+  return found == nullptr ? nullptr : found->context->session;
+}
+
+CUresult WaitAcross(CUstream stream, Event* event, CUevent handle) {
+  Session* waiting = SessionOfStream(reinterpret_cast<uint64_t>(stream));
+  if (waiting == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  {
+    const ServerScope scope(waiting);
+    if (Captures(FindStream(stream)) || event->capture_stream.load() != nullptr)
+      return NotSupported(CallId::cuStreamWaitEvent);
+  }
+  if (!event->recorded.load()) return CUDA_SUCCESS;
+  Context* context = event->context;
+  std::shared_ptr<ServerLatch> latch = ServerLatch::New(context->session->index());
+  {
+    const ContextScope scope(context);
+    CUstream own = nullptr;
+    CUresult status = TakeStream(context, &own);
+    if (status == CUDA_SUCCESS) status = Post_cuStreamWaitEvent(own, handle, 0);
+    auto reached = [latch, context, own](CUresult) {
+      GiveStream(context, own);
+      latch->Set();
+    };
+    if (status == CUDA_SUCCESS) status = PostHostFunction(own, reached, HostFunctionKind::kOurs);
+    if (status != CUDA_SUCCESS) return status;
+    context->session->Flush();
+  }
+  const ServerScope scope(waiting);
+  CUresult status = CUDA_SUCCESS;
+  const uint64_t wire = WireStream(stream, false, &status);
+  FixedBody<24> body;
+  body.Put<uint64_t>(
+      RegisterDeferred([latch](std::function<void()> done) { latch->WhenSet(std::move(done)); }));
+  body.Put<uint64_t>(0);
+  body.Put<uint64_t>(wire);
+  return Post(CallId::cuLaunchHostFunc, body.bytes());
+}
+
+CUresult CopyAcross(CUdeviceptr dst, CUdeviceptr src, size_t bytes, uint64_t stream) {
+  if (bytes == 0) return CUDA_SUCCESS;
+  Session* session = SessionOfStream(stream);
+  if (session == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  for (const CUdeviceptr side : {dst, src}) {
+    const ServerScope scope(ServerOfAddress(side));
+    Allocation found;
+    if (!Memory().Holds(side, bytes, &found)) return CUDA_ERROR_INVALID_VALUE;
+  }
+  {
+    const ServerScope scope(session);
+    if (Captures(FindStream(reinterpret_cast<CUstream>(stream))))
+      return NotSupported(CallId::cuMemcpyPeerAsync);
+  }
+  if (stream > kPerThreadStream) return PostCopy(dst, src, bytes, session, stream);
+  CUresult status = CUDA_SUCCESS;
+  if (stream == kPerThreadStream) {
+    const ServerScope scope(session);
+    status = AwaitStream(stream);
+  }
+  for (const CUdeviceptr side : {dst, src}) {
+    Context* context = ContextAt(side);
+    if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    if (status == CUDA_SUCCESS) status = AwaitContext(context);
+  }
+  return status == CUDA_SUCCESS ? CopyPieces(dst, src, bytes) : status;
+}
+
+CUresult AwaitElsewhere(CUdeviceptr address, uint64_t stream, bool* elsewhere) {
+  Session *there = ServerOfAddress(address), *here = SessionOfStream(stream);
+  *elsewhere = there != nullptr && here != nullptr && there != here;
+  if (!*elsewhere) return CUDA_SUCCESS;
+  {
+    const ServerScope scope(here);
+    if (Captures(FindStream(reinterpret_cast<CUstream>(stream))))
+      return NotSupported(CallId::cuMemcpyAsync);
+    const CUresult status = AwaitStream(stream);
+    if (status != CUDA_SUCCESS) return status;
+  }
+  return ContextAt(address) == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
+}
+
+}  // namespace farcall::client

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// What programs do with devices of two servers at once, in a process that has several
+// (core/routing.h): copies go through this process, a stream waits for the other server's event
+// without holding up anything else. Streams here are wire values where they are numbers.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "client-shim/core/session.h"
+#include "client-shim/cuda/stream.h"
+
+namespace farcall::client {
+
+// Whose a stream is; a default stream is the current context's. nullptr: no such stream.
+Session* SessionOfStream(uint64_t stream);
+
+// `stream`, one server's, goes on once `event`, another's, has completed as it was recorded last.
+CUresult WaitAcross(CUstream stream, Event* event, CUevent handle);
+
+// Device memory of two servers.
+inline bool IsAcross(CUdeviceptr dst, CUdeviceptr src) {
+  if (!HasSeveralServers()) [[likely]]
+    return false;
+  const Session *to = ServerOfAddress(dst), *from = ServerOfAddress(src);
+  return to != nullptr && from != nullptr && to != from;
+}
+// In the stream's order. On a stream of the application's own, of either server or another, it
+// returns at once; on a default stream when it is done, behind all that both contexts were given.
+CUresult CopyAcross(CUdeviceptr dst, CUdeviceptr src, size_t bytes, uint64_t stream);
+
+// The context to reach device memory of a server by; nullptr: it has none.
+Context* ContextAt(CUdeviceptr address);
+
+// A copy between the host and device memory at `address` on a stream of another server's: waits for
+// the stream, so that the copy may go by its own server's default stream and be waited for as well.
+//   *elsewhere  whether that is so
+CUresult AwaitElsewhere(CUdeviceptr address, uint64_t stream, bool* elsewhere);
+
+}  // namespace farcall::client
