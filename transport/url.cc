@@ -120,11 +120,11 @@ Result<std::string> WholeEndpoint(std::string_view text) {
 
 std::vector<std::string> SplitEndpoints(std::string_view text) {
   std::vector<std::string> parts;
-  while (!text.empty()) {
-    const size_t comma = std::min(text.find(','), text.size());
+  for (size_t comma = text.find(','); comma != std::string_view::npos; comma = text.find(',')) {
     parts.emplace_back(text.substr(0, comma));
-    text.remove_prefix(std::min(comma + 1, text.size()));
+    text.remove_prefix(comma + 1);
   }
+  parts.emplace_back(text);
   return parts;
 }
 

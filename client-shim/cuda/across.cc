@@ -79,30 +79,33 @@ class Side {
   CUresult status_;
 };
 
+// Large enough that the round trip at the end of each counts for little.
+constexpr size_t kLeastPieceBytes = 1u << 20, kMostPieceBytes = 16u << 20, kPiecesOfACopy = 8;
+
 // One piece comes down while the one before it goes up.
 CUresult CopyPieces(CUdeviceptr dst, CUdeviceptr src, size_t bytes) {
   const Side from(src), to(dst);
   if (from.status() != CUDA_SUCCESS) return from.status();
   if (to.status() != CUDA_SUCCESS) return to.status();
-  const size_t room = std::min<size_t>(bytes, kCopyPieceBytes);
-  std::unique_ptr<std::byte[]> pieces[2];
-  for (auto& piece : pieces) piece = std::make_unique_for_overwrite<std::byte[]>(room);
+  const size_t piece = std::clamp(bytes / kPiecesOfACopy, kLeastPieceBytes, kMostPieceBytes);
+  const size_t room = std::min(bytes, piece);
+  std::unique_ptr<std::byte[]> rooms[2];
+  for (auto& each : rooms) each = std::make_unique_for_overwrite<std::byte[]>(room);
   auto fetch = [&](size_t offset, bool wait) {
     const ContextScope scope(from.context());
-    return CopyToHost(pieces[offset / kCopyPieceBytes % 2].get(), src + offset,
-                      std::min<size_t>(bytes - offset, kCopyPieceBytes), from.stream(), wait);
+    return CopyToHost(rooms[offset / piece % 2].get(), src + offset,
+                      std::min(bytes - offset, piece), from.stream(), wait);
   };
   CUresult status = fetch(0, true);
-  for (size_t offset = 0; offset < bytes && status == CUDA_SUCCESS; offset += kCopyPieceBytes) {
-    const size_t next = offset + kCopyPieceBytes;
+  for (size_t offset = 0; offset < bytes && status == CUDA_SUCCESS; offset += piece) {
+    const size_t next = offset + piece;
     if (next < bytes) status = fetch(next, false);
     if (status == CUDA_SUCCESS) {
       const ContextScope scope(to.context());
-      status = CopyToDevice(dst + offset, pieces[offset / kCopyPieceBytes % 2].get(),
-                            std::min<size_t>(bytes - offset, kCopyPieceBytes), to.stream(),
-                            Upload::kSync);
+      status = CopyToDevice(dst + offset, rooms[offset / piece % 2].get(),
+                            std::min(bytes - offset, piece), to.stream(), Upload::kSync);
     }
-    // Also behind a failure: the piece is ours until it has landed.
+    // Also behind a failure: the room is ours until the piece has landed.
     if (next < bytes) {
       const CUresult landed = from.Await();
       if (status == CUDA_SUCCESS) status = landed;
@@ -152,14 +155,16 @@ Context* ContextAt(CUdeviceptr address) {
   return ContextFor(session);
 }
 
-Session* SessionOfStream(uint64_t stream) {
-  if (stream <= kPerThreadStream) {
-    const Context* context = CurrentContext();
-    return context == nullptr ? nullptr : context->session;
-  }
+Context* ContextOfStream(uint64_t stream) {
+  if (stream <= kPerThreadStream) return CurrentContext();
   const ServerScope scope(nullptr);
   const Stream* found = FindStream(reinterpret_cast<CUstream>(stream));
-  return found == nullptr ? nullptr : found->context->session;
+  return found == nullptr ? nullptr : found->context;
+}
+
+Session* SessionOfStream(uint64_t stream) {
+  const Context* context = ContextOfStream(stream);
+  return context == nullptr ? nullptr : context->session;
 }
 
 CUresult WaitAcross(CUstream stream, Event* event, CUevent handle) {
@@ -225,18 +230,23 @@ CUresult CopyAcross(CUdeviceptr dst, CUdeviceptr src, size_t bytes, uint64_t str
   return status == CUDA_SUCCESS ? CopyPieces(dst, src, bytes) : status;
 }
 
-CUresult AwaitElsewhere(CUdeviceptr address, uint64_t stream, bool* elsewhere) {
-  Session *there = ServerOfAddress(address), *here = SessionOfStream(stream);
-  *elsewhere = there != nullptr && here != nullptr && there != here;
-  if (!*elsewhere) return CUDA_SUCCESS;
+Context* AwaitElsewhere(CUdeviceptr address, uint64_t stream, CUresult* status) {
+  *status = CUDA_SUCCESS;
+  Context* there = nullptr;
   {
-    const ServerScope scope(here);
-    if (Captures(FindStream(reinterpret_cast<CUstream>(stream))))
-      return NotSupported(CallId::cuMemcpyAsync);
-    const CUresult status = AwaitStream(stream);
-    if (status != CUDA_SUCCESS) return status;
+    const ServerScope scope(ServerOfAddress(address));
+    Allocation found;
+    if (!Memory().Find(address, &found) || found.kind != MemoryKind::kDevice) return nullptr;
+    there = found.context != nullptr && found.context->alive.load() ? found.context : nullptr;
+    if (there == nullptr && HasSeveralServers()) there = ContextAt(address);
   }
-  return ContextAt(address) == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
+  Context* here = ContextOfStream(stream);
+  if (there == nullptr || here == nullptr || there->device == here->device) return nullptr;
+  const ContextScope scope(here);
+  *status = Captures(FindStream(reinterpret_cast<CUstream>(stream)))
+                ? NotSupported(CallId::cuMemcpyAsync)
+                : AwaitStream(stream);
+  return there;
 }
 
 }  // namespace farcall::client

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What programs do with devices of two servers at once, in a process that has several
-// (core/routing.h): copies go through this process, a stream waits for the other server's event
-// without holding up anything else. Streams here are wire values where they are numbers.
+// What programs do with two devices at once. With devices of two servers (core/routing.h) copies go
+// through this process, and a stream waits for the other server's event without holding up anything
+// else. Streams here are wire values where they are numbers.
 #pragma once
 
 #include <cuda.h>
@@ -15,6 +15,7 @@
 namespace farcall::client {
 
 // Whose a stream is; a default stream is the current context's. nullptr: no such stream.
+Context* ContextOfStream(uint64_t stream);
 Session* SessionOfStream(uint64_t stream);
 
 // `stream`, one server's, goes on once `event`, another's, has completed as it was recorded last.
@@ -34,9 +35,10 @@ CUresult CopyAcross(CUdeviceptr dst, CUdeviceptr src, size_t bytes, uint64_t str
 // The context to reach device memory of a server by; nullptr: it has none.
 Context* ContextAt(CUdeviceptr address);
 
-// A copy between the host and device memory at `address` on a stream of another server's: waits for
-// the stream, so that the copy may go by its own server's default stream and be waited for as well.
-//   *elsewhere  whether that is so
-CUresult AwaitElsewhere(CUdeviceptr address, uint64_t stream, bool* elsewhere);
+// A copy between the host and the memory of one device on a stream of another's: no device need
+// reach another's memory. Waits for the stream, so that the copy may go by the default stream of the
+// context that is returned, and be waited for as well. nullptr: the stream will do.
+//   *status  of that wait
+Context* AwaitElsewhere(CUdeviceptr address, uint64_t stream, CUresult* status);
 
 }  // namespace farcall::client

@@ -7,6 +7,7 @@
 
 #include "client-shim/core/calls.h"
 #include "client-shim/core/credit.h"
+#include "client-shim/core/devices.h"
 #include "client-shim/core/error_map.h"
 #include "client-shim/core/reservations.h"
 #include "client-shim/cuda/across.h"
@@ -91,12 +92,12 @@ bool IsVacant(const void* address) {
 
 CUresult CopyToHost(void* dst, CUdeviceptr src, size_t bytes, uint64_t stream, bool wait) {
   if (bytes == 0) return CUDA_SUCCESS;
-  if (HasSeveralServers()) [[unlikely]] {
-    bool elsewhere = false;
-    const CUresult status = AwaitElsewhere(src, stream, &elsewhere);
+  if (VisibleDeviceCount() > 1) [[unlikely]] {
+    CUresult status = CUDA_SUCCESS;
+    Context* elsewhere = AwaitElsewhere(src, stream, &status);
     if (status != CUDA_SUCCESS) return status;
-    if (elsewhere) {
-      const ContextScope scope(ContextAt(src));
+    if (elsewhere != nullptr) {
+      const ContextScope scope(elsewhere);
       return CopyToHost(dst, src, bytes, kLegacyStream, true);
     }
   }

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "client-shim/core/calls.h"
+#include "client-shim/core/devices.h"
 #include "client-shim/core/error_map.h"
 #include "client-shim/cuda/across.h"
 #include "client-shim/cuda/copy.h"
@@ -214,12 +215,12 @@ CUresult SendNow(Session* session, const Span& all, bool settle) {
 CUresult CopyToDevice(CUdeviceptr dst, const void* src, size_t bytes, uint64_t stream,
                       Upload upload) {
   if (bytes == 0) return CUDA_SUCCESS;
-  if (HasSeveralServers()) [[unlikely]] {
-    bool elsewhere = false;
-    const CUresult status = AwaitElsewhere(dst, stream, &elsewhere);
+  if (VisibleDeviceCount() > 1) [[unlikely]] {
+    CUresult status = CUDA_SUCCESS;
+    Context* elsewhere = AwaitElsewhere(dst, stream, &status);
     if (status != CUDA_SUCCESS) return status;
-    if (elsewhere) {
-      const ContextScope scope(ContextAt(dst));
+    if (elsewhere != nullptr) {
+      const ContextScope scope(elsewhere);
       return CopyToDevice(dst, src, bytes, kLegacyStream, Upload::kSettled);
     }
   }

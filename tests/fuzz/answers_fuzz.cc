@@ -50,7 +50,8 @@ const Welcome& TheWelcome() {
     made->devices[0].name = "device";
     made->devices[0].total_bytes = 1u << 30;
     made->devices[0].attributes.resize(CU_DEVICE_ATTRIBUTE_MAX, 8);
-    LoadDevices(*made);
+    static Session* const session = new Session(*made, "tcp://one:1");
+    LoadDevices({&session, 1});
     return made;
   }();
   return *welcome;

@@ -160,12 +160,12 @@ Session& TheSession() {
     welcome->devices[0].name = "device";
     welcome->devices[0].total_bytes = 1u << 30;
     welcome->devices[0].attributes.resize(CU_DEVICE_ATTRIBUTE_MAX, 8);
-    LoadDevices(*welcome);
     auto* made = new Session(*welcome, "fuzz");
     made->Start(std::make_unique<fuzz::ScriptedChannel>(std::make_shared<fuzz::Script>(false)),
                 nullptr);
-    g_session.store(made);
-    Context* context = NewContext(0, 0, true, 0);
+    AddSession(made);
+    LoadDevices(Sessions());
+    Context* context = NewContext(0, *FindDevice(0), true, 0);
     Self()->current = context;
     Allocation memory;
     memory.base = kMemory;

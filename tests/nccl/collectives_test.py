@@ -24,13 +24,13 @@ class Ranks(unittest.TestCase):
     def tearDownClass(cls):
         cls.server.stop()
 
-    def start(self, name, *words, vgpu="one", server=None):
+    def start(self, name, *words, vgpu="one", server=None, endpoint=None):
         keep = dict(harness.KEPT)
         env = {
             "PATH": "/usr/bin:/bin",
             "HOME": os.environ.get("HOME", "/tmp"),
             "FARCALL_VGPU": vgpu,
-            "FARCALL_ENDPOINT": (server or self.server).url,
+            "FARCALL_ENDPOINT": endpoint or (server or self.server).url,
             "LD_LIBRARY_PATH": str(harness.BUILD / "lib/farcall"),
             **keep,
         }
@@ -122,6 +122,14 @@ class Relayed(Ranks):
                     for i, server in enumerate(servers)
                 ]
             )
+
+    def test_ranks_that_are_threads_on_devices_of_two_servers(self):
+        other = harness.Server()
+        self.addCleanup(other.stop)
+        both = f"{self.server.url},{other.url}"
+        code, out, err = self.finish(self.start("collectives", "threads", 2, 2, endpoint=both))
+        self.assertEqual((code, out), (0, "PASS\n"), err)
+        self.assertIn("has no server in common with 1 of 2 ranks", err)
 
     def test_a_rank_on_another_server_that_dies_is_told(self):
         other = harness.Server()

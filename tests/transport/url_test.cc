@@ -8,6 +8,25 @@
 namespace farcall {
 namespace {
 
+TEST(Endpoints, AListIsWrittenOutEachByItself) {
+  EXPECT_EQ(*WholeEndpoints("gpu"), "tcp://gpu:7717");
+  EXPECT_EQ(*WholeEndpoints("gpu,tls://[::1],tcp://b:9"),
+            "tcp://gpu:7717,tls://[::1]:7717,tcp://b:9");
+  EXPECT_EQ(SplitEndpoints("tcp://a:1,tcp://b:2"),
+            (std::vector<std::string>{"tcp://a:1", "tcp://b:2"}));
+  EXPECT_EQ(SplitEndpoints("tcp://a:1"), std::vector<std::string>{"tcp://a:1"});
+}
+
+TEST(Endpoints, ListsThatAreNone) {
+  std::string many = "h0";
+  for (size_t i = 1; i <= kMaxEndpoints; ++i) many += ",h" + std::to_string(i);
+  for (const std::string& text :
+       {std::string("a,a:7717"), std::string("a,pool://b"), std::string("a,,b"), std::string(",a"),
+        std::string("a,"),
+        std::string("a,b:x"), many})
+    EXPECT_EQ(WholeEndpoints(text).status().code(), Code::kInvalid) << text;
+}
+
 TEST(UrlTest, ReadsHostsAndPorts) {
   struct Case {
     const char* url;

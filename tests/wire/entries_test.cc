@@ -116,7 +116,7 @@ CUresult NotSupported(CallId call) {
 CUresult RoundTrip_cuCtxGetLimit(size_t*, CUlimit) {
   return Body(nullptr);
 }
-CUresult Post_cuMemcpyPeerAsync(CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, size_t,
+CUresult Call_cuMemcpyPeerAsync(CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, size_t,
                                 CUstream stream) {
   return Body(stream);
 }

@@ -139,7 +139,7 @@ TEST(Inproc, ModulesComeAndGoWhileOthersLaunch) {
 TEST(Inproc, AnOldServerIsNotAskedForNvml) {
   const std::vector<std::byte> body(8);
   auto take = [](void*, const void*, size_t) { FAIL() << "an answer"; };
-  EXPECT_EQ(client::TheNvmlChannel()->ask(body.data(), body.size(), take, nullptr),
+  EXPECT_EQ(client::TheNvmlChannel()->ask(-1, body.data(), body.size(), take, nullptr),
             CUDA_ERROR_NOT_SUPPORTED);
   CUdeviceptr at = 0;
   EXPECT_OK(cuMemAlloc_v2(&at, 64));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client-shim/core/contexts.h"
 
+#include "client-shim/core/devices.h"
+
 #include <gtest/gtest.h>
 
 namespace farcall::client {
@@ -24,8 +26,11 @@ TEST(LateError, AStickyOneStaysAndReplacesAPlainOne) {
 }
 
 TEST(Context, IsFoundByHandleAndSlotUntilRetired) {
-  Context* context = NewContext(0, 1, false, 0);
+  Device device;
+  device.server_index = 1;
+  Context* context = NewContext(0, device, false, 0);
   ASSERT_NE(context, nullptr);
+  EXPECT_EQ(context->server_device, 1);
   EXPECT_EQ(FindContext(AsCuda(context)), context);
   EXPECT_EQ(ContextBySlot(context->slot), context);
   CUcontext handle = AsCuda(context);

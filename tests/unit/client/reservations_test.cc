@@ -26,6 +26,18 @@ TEST_F(ReservationsTest, TakesWhereItFitsAndAgainWhatWasFreed) {
   EXPECT_EQ(ranges_.Reserve(6 * kMiB, kChunk, 0), kBase + 8 * kMiB);
 }
 
+TEST_F(ReservationsTest, EachServerHasItsOwnWindow) {
+  constexpr uint64_t kOther = kBase - 128 * kMiB;
+  ranges_.SetWindow({kOther, 64 * kMiB}, 1);
+  EXPECT_EQ(ranges_.Reserve(8 * kMiB, kChunk, 0), kBase);
+  EXPECT_EQ(ranges_.Reserve(8 * kMiB, kChunk, 0, false, 1), kOther);
+  EXPECT_EQ(ranges_.Reserve(8 * kMiB, kChunk, kBase + 16 * kMiB, false, 1), kOther + 8 * kMiB)
+      << "a hint into another's window";
+  EXPECT_EQ(ranges_.Reserve(8 * kMiB, kChunk, 0, false, 2), 0u) << "no window";
+  EXPECT_TRUE(ranges_.Contains(kBase) && ranges_.Contains(kOther));
+  EXPECT_FALSE(ranges_.Contains(kOther + 64 * kMiB));
+}
+
 TEST_F(ReservationsTest, HonoursAHintThatIsFreeAndAnAlignment) {
   EXPECT_EQ(ranges_.Reserve(kChunk, kChunk, kBase + 32 * kMiB), kBase + 32 * kMiB);
   EXPECT_EQ(ranges_.Reserve(4 * kMiB, kChunk, kBase + 30 * kMiB), kBase) << "the hint is taken";
