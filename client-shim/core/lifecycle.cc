@@ -183,7 +183,10 @@ CUresult Connect() {
   for (const std::string& endpoint : config.endpoints) {
     const Status joined = Join(config, endpoint, static_cast<uint8_t>(Sessions().size()));
     if (joined.ok()) continue;
-    for (Session* session : Sessions()) session->Leave(CUDA_ERROR_NO_DEVICE);
+    for (Session* session : Sessions()) {
+      session->Leave(CUDA_ERROR_NO_DEVICE);
+      if (session->window().bytes != 0) ReleaseWindow(session->window());
+    }
     ForgetSessions();
     return FailConnect(endpoint, joined);
   }
