@@ -15,10 +15,10 @@ namespace farcall::client {
 struct Config {
   std::string endpoint;                // FARCALL_ENDPOINT
   std::vector<std::string> endpoints;  // the servers it names, one or several
-  std::string token;     // FARCALL_TOKEN or the first line of FARCALL_TOKEN_FILE
-  std::string vgpu;      // FARCALL_VGPU: shared by the processes of one `farcall run`
-  std::string claim;     // FARCALL_CLAIM: of a pool, the claim to use
-  uint32_t devices = 0;  // FARCALL_COUNT: of a pool, how many devices to ask for
+  std::string token;                   // FARCALL_TOKEN or the first line of FARCALL_TOKEN_FILE
+  std::string vgpu;                    // FARCALL_VGPU: shared by the processes of one `farcall run`
+  std::string claim;                   // FARCALL_CLAIM: of a pool, the claim to use
+  uint32_t devices = 0;                // FARCALL_COUNT: of a pool, how many devices to ask for
   TransportWish transport = kDefaultTransport;  // FARCALL_TRANSPORT
   std::string tcp_congestion;                   // FARCALL_TCP_CONGESTION; "" = the system's own
   LinkOptions::Packing packing = LinkOptions::Packing::kAuto;  // FARCALL_COMPRESSION

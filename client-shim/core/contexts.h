@@ -20,7 +20,7 @@ struct GreenContext;
 
 struct Context {
   uint64_t handle = 0;
-  uint16_t slot = 0;  // the handle's index: what records carry
+  uint16_t slot = 0;           // the handle's index: what records carry
   Session* session = nullptr;  // its device's
   int device = 0;              // as the application counts
   int server_device = 0;

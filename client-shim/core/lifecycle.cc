@@ -69,8 +69,7 @@ void SayIfNoResult(const std::string& device_kind) {
 
 // Where a server is, however it was named.
 std::string PlaceOf(const Connected& opened) {
-  return SchemeOf(opened.path) == "shm" ? opened.path
-                                        : PeerAddress(opened.channel->Descriptor());
+  return SchemeOf(opened.path) == "shm" ? opened.path : PeerAddress(opened.channel->Descriptor());
 }
 
 // Two names of one server would show its devices twice. Addresses tell, and UUIDs, but of devices
@@ -80,13 +79,12 @@ Status CheckNew(const Connected& opened) {
     const Welcome &one = other->welcome(), &two = opened.welcome;
     const bool is_same_host = one.server_host == two.server_host;
     const bool is_real = one.device_kind == "cuda" && two.device_kind == "cuda";
-    const bool shares_device = std::any_of(
-        one.devices.begin(), one.devices.end(), [&](const DeviceSnapshot& device) {
+    const bool shares_device =
+        std::any_of(one.devices.begin(), one.devices.end(), [&](const DeviceSnapshot& device) {
           return std::any_of(two.devices.begin(), two.devices.end(),
                              [&](const DeviceSnapshot& each) { return each.uuid == device.uuid; });
         });
-    if (PlaceOf(opened) == other->place() ||
-        (is_real && is_same_host && shares_device))
+    if (PlaceOf(opened) == other->place() || (is_real && is_same_host && shares_device))
       return {Code::kInvalid, "it is the server of " + other->endpoint() +
                                   ": name each server once in FARCALL_ENDPOINT"};
   }

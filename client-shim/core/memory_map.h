@@ -29,8 +29,8 @@ struct Allocation {
   int server_device = 0;
   Context* context = nullptr;
   Session* session = nullptr;  // of mirrored memory: whose devices reach it
-  uint64_t id = 0;     // CU_POINTER_ATTRIBUTE_BUFFER_ID
-  unsigned flags = 0;  // host memory: as asked
+  uint64_t id = 0;             // CU_POINTER_ATTRIBUTE_BUFFER_ID
+  unsigned flags = 0;          // host memory: as asked
   bool sync_memops = false;
   bool mirrored = false;       // host memory the device has at the same address (cuda/mirror.h)
   uint64_t alias = 0;          // where the device has registered memory; 0: nowhere
@@ -47,8 +47,7 @@ struct Allocation {
 // To a server that does not mirror it, mirrored memory is the host's.
 inline bool OnDevice(const Allocation& allocation) {
   if (allocation.kind == MemoryKind::kDevice) return true;
-  return allocation.mirrored &&
-         (!HasSeveralServers() || allocation.session == RoutedSession());
+  return allocation.mirrored && (!HasSeveralServers() || allocation.session == RoutedSession());
 }
 // Work that may use mirrored memory is about to be put on some stream (cuda/mirror.cc).
 void NoteMirrorUse();

@@ -116,8 +116,8 @@ void LogLine(int level, const char* line) {
 
 const NvmlChannel* TheNvmlChannel() {
   static constexpr NvmlChannel kChannel = {
-      sizeof(NvmlChannel), Join,    DriverVersion, DeviceCount, Describe, WireDevice,
-      AskNvml,             Records, UnspentBytes,  LogLine};
+      sizeof(NvmlChannel), Join,    DriverVersion, DeviceCount,  Describe,
+      WireDevice,          AskNvml, Records,       UnspentBytes, LogLine};
   return &kChannel;
 }
 

@@ -98,7 +98,8 @@ CUresult CheckOneServer(uint16_t call) {
   if (!HasSeveralServers() || !Self()->spans) return CUDA_SUCCESS;
   static std::atomic<bool> said[kCallIdCount];
   if (call >= kCallIdCount || !said[call].exchange(true))
-    Log(LogLevel::kWarn, "%s: what it names belongs to devices of two servers, which is not supported",
+    Log(LogLevel::kWarn,
+        "%s: what it names belongs to devices of two servers, which is not supported",
         CallName(call));
   return CUDA_ERROR_NOT_SUPPORTED;
 }

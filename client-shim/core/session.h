@@ -47,7 +47,8 @@ class Session final : public LinkObserver {
  public:
   //   `index`   among the process's servers (routing.h)
   //   `window`  of device addresses, which the server took
-  Session(const Welcome& welcome, std::string endpoint, uint8_t index = 0, const Window& window = {});
+  Session(const Welcome& welcome, std::string endpoint, uint8_t index = 0,
+          const Window& window = {});
   // Called once, before any other use; starts the progress and flush threads.
   void Start(std::unique_ptr<Channel> channel, Link::Reconnect reconnect);
 

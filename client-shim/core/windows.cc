@@ -14,10 +14,10 @@ namespace farcall::client {
 namespace {
 constexpr uint64_t kGiB = 1ull << 30, kTiB = 1ull << 40;
 constexpr Window kCandidates[] = {
-    {0x200000000000, 8 * kTiB}, {0x300000000000, 4 * kTiB},  {0x100000000000, 4 * kTiB},
-    {0x400000000000, kTiB},     {0x280000000000, 4 * kTiB},  {0x380000000000, 4 * kTiB},
-    {0x180000000000, 4 * kTiB}, {0x480000000000, 4 * kTiB},  {0x2c0000000000, 4 * kTiB},
-    {0x3c0000000000, 4 * kTiB}, {0x140000000000, 4 * kTiB},  {0x440000000000, 4 * kTiB},
+    {0x200000000000, 8 * kTiB},  {0x300000000000, 4 * kTiB}, {0x100000000000, 4 * kTiB},
+    {0x400000000000, kTiB},      {0x280000000000, 4 * kTiB}, {0x380000000000, 4 * kTiB},
+    {0x180000000000, 4 * kTiB},  {0x480000000000, 4 * kTiB}, {0x2c0000000000, 4 * kTiB},
+    {0x3c0000000000, 4 * kTiB},  {0x140000000000, 4 * kTiB}, {0x440000000000, 4 * kTiB},
     {0x20000000000, 256 * kGiB}, {0x300000000, 64 * kGiB},
 };
 constexpr size_t kMaxOffers = 3;

@@ -36,8 +36,8 @@ CUresult CopyAcross(CUdeviceptr dst, CUdeviceptr src, size_t bytes, uint64_t str
 Context* ContextAt(CUdeviceptr address);
 
 // A copy between the host and the memory of one device on a stream of another's: no device need
-// reach another's memory. Waits for the stream, so that the copy may go by the default stream of the
-// context that is returned, and be waited for as well. nullptr: the stream will do.
+// reach another's memory. Waits for the stream, so that the copy may go by the default stream of
+// the context that is returned, and be waited for as well. nullptr: the stream will do.
 //   *status  of that wait
 Context* AwaitElsewhere(CUdeviceptr address, uint64_t stream, CUresult* status);
 

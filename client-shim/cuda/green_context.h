@@ -25,8 +25,7 @@ CUgreenCtx GreenHandle(const Context* context);
 // Another context for the records made in this scope.
 class ContextScope {
  public:
-  explicit ContextScope(Context* context)
-      : server_(context->session), before_(Self()->current) {
+  explicit ContextScope(Context* context) : server_(context->session), before_(Self()->current) {
     Self()->current = context;
   }
   ~ContextScope() { Self()->current = before_; }

@@ -93,9 +93,10 @@ CUresult MapLent(const LentMemory& handle, LentBy by, uint64_t* pointer) {
   uint64_t range = 0;
   {
     std::lock_guard lock(UserRanges().mutex());
-    if (!UserRanges().has_window(CurrentServer())) return NotSupported(CallId::cuIpcOpenMemHandle_v2);
-    range = UserRanges().Reserve(handle.span_bytes, kChunkGranularityBytes, 0, true,
-                                 CurrentServer());
+    if (!UserRanges().has_window(CurrentServer()))
+      return NotSupported(CallId::cuIpcOpenMemHandle_v2);
+    range =
+        UserRanges().Reserve(handle.span_bytes, kChunkGranularityBytes, 0, true, CurrentServer());
   }
   if (range == 0) return CUDA_ERROR_OUT_OF_MEMORY;
   int device = -1;

@@ -52,7 +52,7 @@ struct Mirror {
   MirrorKind kind = MirrorKind::kPinned;
   bool concurrent = true;
   uint64_t device_address = 0;  // of a variable; else it is the mirror's own
-  bool fresh = true;  // the program has waited since it was last compared: it may have written
+  bool fresh = true;   // the program has waited since it was last compared: it may have written
   uint8_t server = 0;  // routing.h: who mirrors it
 };
 
@@ -223,7 +223,8 @@ bool NoteMirrored(Reader body, uint8_t server) {
     if (!body.ok() || !MaskFits(mask.size(), bytes.size())) return false;
     uint64_t base = 0;
     Mirror* mirror = FindLocked(address, bytes.size(), &base);
-    if (mirror == nullptr || mirror->server != server) {  // ended meanwhile, unless it never can have been
+    if (mirror == nullptr ||
+        mirror->server != server) {  // ended meanwhile, unless it never can have been
       if (!InHostWindows(address, bytes.size())) return false;
       continue;
     }

@@ -26,7 +26,8 @@ CUresult Call_cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) {
   if (Flags != 0) return CUDA_ERROR_INVALID_VALUE;
   if (peer == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   // cuda.h has INVALID_CONTEXT; this is what NVIDIA's driver answers (580.159).
-  if (peer->session != context->session || peer->device == context->device) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+  if (peer->session != context->session || peer->device == context->device)
+    return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
   int can = 0;
   CUresult status = Call_cuDeviceCanAccessPeer(&can, context->device, peer->device);
   if (status != CUDA_SUCCESS) return status;

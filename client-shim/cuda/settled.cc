@@ -26,9 +26,8 @@ LastWait LastWaitFor(uint64_t wire_stream) {
 // Work that others do, or that the host may see, is known to the server alone.
 bool IsServersToTell(Session* session, const Context* context) {
   return session == nullptr || context == nullptr || context->session != session ||
-         g_shared.load() ||
-         context->captures.load() != 0 || HostFunctionsPending() || AnyMirrors() ||
-         session->transfers().expected() != 0;
+         g_shared.load() || context->captures.load() != 0 || HostFunctionsPending() ||
+         AnyMirrors() || session->transfers().expected() != 0;
 }
 
 }  // namespace

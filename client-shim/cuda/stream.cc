@@ -244,7 +244,8 @@ CUresult Call_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int F
   if (Flags > CU_EVENT_WAIT_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
   if (Flags == CU_EVENT_WAIT_EXTERNAL && Captures(FindStream(hStream)))
     return CaptureEvent(hStream, hEvent, CU_GRAPH_NODE_TYPE_WAIT_EVENT);
-  if (HasSeveralServers() && event->context->session != SessionOfStream(reinterpret_cast<uint64_t>(hStream)))
+  if (HasSeveralServers() &&
+      event->context->session != SessionOfStream(reinterpret_cast<uint64_t>(hStream)))
     return WaitAcross(hStream, event, hEvent);
   Stream *stream = FindStream(hStream), *origin = event->capture_stream.load();
   // Waiting for an event of a capture joins it.

@@ -22,8 +22,7 @@ TEST(Endpoints, ListsThatAreNone) {
   for (size_t i = 1; i <= kMaxEndpoints; ++i) many += ",h" + std::to_string(i);
   for (const std::string& text :
        {std::string("a,a:7717"), std::string("a,pool://b"), std::string("a,,b"), std::string(",a"),
-        std::string("a,"),
-        std::string("a,b:x"), many})
+        std::string("a,"), std::string("a,b:x"), many})
     EXPECT_EQ(WholeEndpoints(text).status().code(), Code::kInvalid) << text;
 }
 

@@ -239,8 +239,7 @@ void Refused() {
   CHECK(cudaSetDevice(0));
   EXPECT(cudaDeviceEnablePeerAccess(1, 0) == cudaErrorPeerAccessUnsupported);
   cudaGetLastError();
-  EXPECT(cudaMemcpy2D(one.data, 64, two.data, 64, 64, 4, cudaMemcpyDeviceToDevice) !=
-         cudaSuccess);
+  EXPECT(cudaMemcpy2D(one.data, 64, two.data, 64, 64, 4, cudaMemcpyDeviceToDevice) != cudaSuccess);
   cudaGetLastError();
   // A kernel on a stream of another server's device.
   Add<<<1, 1, 0, two.stream>>>(one.data, 1, 1);
