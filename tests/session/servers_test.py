@@ -3,9 +3,27 @@
 
 import json
 import subprocess
+import sys
 import unittest
 
-from harness import FARCALL, Client, Server, run
+from harness import BUILD, FARCALL, Client, Server, run
+
+
+NVML = """
+import ctypes
+nvml = ctypes.CDLL("libnvidia-ml.so.1")
+assert nvml.nvmlInit_v2() == 0
+count = ctypes.c_uint()
+assert nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)) == 0
+for index in range(count.value):
+    device, uuid, number = ctypes.c_void_p(), ctypes.create_string_buffer(96), ctypes.c_uint()
+    memory = (ctypes.c_ulonglong * 3)()
+    assert nvml.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(device)) == 0
+    assert nvml.nvmlDeviceGetUUID(device, uuid, 96) == 0
+    assert nvml.nvmlDeviceGetIndex(device, ctypes.byref(number)) == 0 and number.value == index
+    assert nvml.nvmlDeviceGetMemoryInfo(device, memory) == 0
+    print(uuid.value.decode(), memory[0])
+"""
 
 
 class Servers(unittest.TestCase):
@@ -37,6 +55,19 @@ class Servers(unittest.TestCase):
         }
         for across in ((0, 1), (1, 0), (0, 2), (2, 0)):
             self.assertEqual(peers[across], "0", across)
+
+    def test_nvml_sees_the_same_list(self):
+        if not (BUILD / "lib/farcall/libnvidia-ml.so.1").exists():
+            self.skipTest("built without NVML")
+        lines = self.runs("list")
+        uuids = [line.split()[1] for line in lines if not line.startswith("peer")]
+        client = run(self.urls, sys.executable, "-c", NVML, environment={"FARCALL_MEM": "64MiB"})
+        self.assertEqual(client.process.returncode, 0, (client.out, client.err))
+        seen = [line.split() for line in client.out]
+        self.assertEqual(
+            [uuid.removeprefix("GPU-").replace("-", "") for uuid, _ in seen], uuids
+        )
+        self.assertEqual([total for _, total in seen], [str(64 << 20)] * 3)
 
     def test_visible_devices_are_of_the_joint_list(self):
         lines = self.runs("list", environment={"CUDA_VISIBLE_DEVICES": "2,0"})
