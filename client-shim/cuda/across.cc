@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "client-shim/core/calls.h"
+#include "client-shim/core/devices.h"
 #include "client-shim/core/log.h"
 #include "client-shim/core/memory_map.h"
 #include "client-shim/core/server_latch.h"
@@ -153,6 +156,49 @@ Context* ContextAt(CUdeviceptr address) {
       found.context->session == session)
     return found.context;
   return ContextFor(session);
+}
+
+namespace {
+
+// Which devices may copy from and to whose memory: asked for once.
+struct Reached {
+  std::mutex mutex;
+  std::set<std::pair<int, int>> devices;  // who, whose
+};
+Reached* g_reached = new Reached;
+
+// Whether `context`'s device may copy from and to the memory at `address`.
+bool MayReach(Context* context, CUdeviceptr address, CUresult* status) {
+  Allocation found;
+  if (!Memory().Find(address, &found) || found.kind != MemoryKind::kDevice ||
+      found.mapped_handle != 0 || found.device == context->device)
+    return true;  // its own, the host's, or what the program has mapped as it likes
+  int can = 0;
+  if (Call_cuDeviceCanAccessPeer(&can, context->device, found.device) != CUDA_SUCCESS || can == 0)
+    return false;
+  std::lock_guard lock(g_reached->mutex);
+  const std::pair pair(context->device, found.device);
+  if (g_reached->devices.count(pair) != 0) return true;
+  const ContextScope scope(context);
+  FixedBody<8> body;  // as cuCtxEnablePeerAccess (peer.cc) has it
+  body.Put<int32_t>(found.server_device);
+  *status = RoundTrip(CallId::cuCtxEnablePeerAccess, body.padded(), nullptr);
+  if (*status == CUDA_SUCCESS) g_reached->devices.insert(pair);
+  return true;
+}
+
+}  // namespace
+
+bool IsAcross(CUdeviceptr dst, CUdeviceptr src, uint64_t stream, CUresult* status) {
+  *status = CUDA_SUCCESS;
+  if (VisibleDeviceCount() < 2) [[likely]]
+    return false;
+  const Session *to = ServerOfAddress(dst), *from = ServerOfAddress(src);
+  if (to != from && to != nullptr && from != nullptr) return true;
+  Context* context = ContextOfStream(stream);
+  if (context == nullptr || (HasSeveralServers() && context->session != to)) return false;
+  return !MayReach(context, dst, status) ||
+         (*status == CUDA_SUCCESS && !MayReach(context, src, status));
 }
 
 Context* ContextOfStream(uint64_t stream) {

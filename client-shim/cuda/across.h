@@ -21,14 +21,12 @@ Session* SessionOfStream(uint64_t stream);
 // `stream`, one server's, goes on once `event`, another's, has completed as it was recorded last.
 CUresult WaitAcross(CUstream stream, Event* event, CUevent handle);
 
-// Device memory of two servers.
-inline bool IsAcross(CUdeviceptr dst, CUdeviceptr src) {
-  if (!HasSeveralServers()) [[likely]]
-    return false;
-  const Session *to = ServerOfAddress(dst), *from = ServerOfAddress(src);
-  return to != nullptr && from != nullptr && to != from;
-}
-// In the stream's order. On a stream of the application's own, of either server or another, it
+// Whether a copy between device memory has to go by CopyAcross: its ends are of two servers, or of
+// two devices of which the stream's cannot reach the other's memory. Where it can, it may when this
+// returns: a copy between devices needs no peer access that the program has enabled.
+//   *status  of asking for that
+bool IsAcross(CUdeviceptr dst, CUdeviceptr src, uint64_t stream, CUresult* status);
+// In the stream's order. On a stream of the application's own, of either device or another, it
 // returns at once; on a default stream when it is done, behind all that both contexts were given.
 CUresult CopyAcross(CUdeviceptr dst, CUdeviceptr src, size_t bytes, uint64_t stream);
 

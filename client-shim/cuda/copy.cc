@@ -118,7 +118,9 @@ CUresult CopyToHost(void* dst, CUdeviceptr src, size_t bytes, uint64_t stream, b
 
 CUresult CopyOnDevice(CUdeviceptr dst, CUdeviceptr src, size_t bytes, uint64_t stream) {
   if (bytes == 0) return CUDA_SUCCESS;
-  if (IsAcross(dst, src)) return CopyAcross(dst, src, bytes, stream);
+  CUresult status = CUDA_SUCCESS;
+  if (IsAcross(dst, src, stream, &status)) return CopyAcross(dst, src, bytes, stream);
+  if (status != CUDA_SUCCESS) return status;
   src = DeviceAddress(src);
   dst = DeviceAddress(dst);
   if (!IsDeviceRange(src, bytes) || !IsDeviceRange(dst, bytes)) return CUDA_ERROR_INVALID_VALUE;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One-dimensional copies that touch host memory.
 #include "client-shim/core/calls.h"
+#include "client-shim/core/roles.h"
 #include "client-shim/cuda/across.h"
 #include "client-shim/cuda/capture_rules.h"
 #include "client-shim/cuda/captured.h"
@@ -114,22 +115,29 @@ CUresult Call_cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size
 
 CUresult Call_cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount,
                                    CUstream hStream) {
-  if (!IsAcross(dstDevice, srcDevice)) [[likely]]
-    return Post_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream);
   CUresult status = CUDA_SUCCESS;
   const uint64_t stream = WireStream(hStream, false, &status);
-  return status != CUDA_SUCCESS ? status : CopyAcross(dstDevice, srcDevice, ByteCount, stream);
+  if (status != CUDA_SUCCESS) return status;
+  if (IsAcross(dstDevice, srcDevice, stream, &status))
+    return CopyAcross(dstDevice, srcDevice, ByteCount, stream);
+  return status != CUDA_SUCCESS
+             ? status
+             : Post_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream);
 }
 
 CUresult Call_cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice,
                                 CUcontext srcContext, size_t ByteCount, CUstream hStream) {
-  if (!IsAcross(dstDevice, srcDevice)) [[likely]]
-    return Post_cuMemcpyPeerAsync(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream);
-  const Context *to = FindContext(dstContext), *from = FindContext(srcContext);
-  if (to == nullptr || from == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!CheckHandle(HandleKind::kContext, WireHandle(dstContext)) ||
+      !CheckHandle(HandleKind::kContext, WireHandle(srcContext)))
+    return CUDA_ERROR_INVALID_CONTEXT;
   CUresult status = CUDA_SUCCESS;
   const uint64_t stream = WireStream(hStream, false, &status);
-  return status != CUDA_SUCCESS ? status : CopyAcross(dstDevice, srcDevice, ByteCount, stream);
+  if (status != CUDA_SUCCESS) return status;
+  if (IsAcross(dstDevice, srcDevice, stream, &status))
+    return CopyAcross(dstDevice, srcDevice, ByteCount, stream);
+  return status != CUDA_SUCCESS ? status
+                                : Post_cuMemcpyPeerAsync(dstDevice, dstContext, srcDevice,
+                                                         srcContext, ByteCount, hStream);
 }
 
 CUresult Call_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void* srcHost, size_t ByteCount,

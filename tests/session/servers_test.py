@@ -79,6 +79,9 @@ class Servers(unittest.TestCase):
     def test_each_device_of_one_server_has_its_own_variables(self):
         self.runs("compute", urls=self.servers[1].url)
 
+    def test_devices_of_one_server_copy_without_peer_access(self):
+        self.runs("copies", urls=self.servers[1].url)
+
     def test_copies_between_servers(self):
         self.runs("copies")
 
