@@ -18,6 +18,11 @@ Status Bad(std::string_view text, std::string_view why) {
   return {Code::kInvalid, message};
 }
 
+// Those of a server's that name a host and a port.
+bool IsByAddress(std::string_view scheme) {
+  return scheme == "tcp" || scheme == "tls" || scheme == "ucx";
+}
+
 bool IsSchemeChar(char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+';
 }
@@ -100,7 +105,7 @@ Result<std::string> WholeEndpoint(std::string_view text) {
     return url.status();
   }
   const bool is_pool = url->scheme == "pool" || url->scheme == "pools";
-  if (!is_pool && url->scheme != "tcp" && url->scheme != "tls") {
+  if (!is_pool && !IsByAddress(url->scheme)) {
     return whole;
   }
   std::string& rest = url->rest;
@@ -168,7 +173,7 @@ bool IsLoopbackUrl(std::string_view url) {
   if (scheme == std::string_view::npos) {
     return false;
   }
-  if (url.substr(0, scheme) != "tcp" && url.substr(0, scheme) != "tls") {
+  if (!IsByAddress(url.substr(0, scheme))) {
     return true;
   }  // does not leave the host
   std::string_view host = url.substr(scheme + 3);

@@ -9,6 +9,7 @@
 
 #include "tests/transport/shm_listener.h"
 #include "tests/transport/tls_listener.h"
+#include "tests/transport/ucx_listener.h"
 #include "transport/handshake.h"
 
 namespace farcall::test {
@@ -363,6 +364,10 @@ std::vector<std::string> TransportUrls() {
   urls.push_back("tls://127.0.0.1:0");
   AddShmForTests();
   urls.push_back("shm://suite");
+  if (AddUcxForTests()) {
+    urls.push_back("ucx://127.0.0.1:0/tcp");
+    urls.push_back("ucx://127.0.0.1:0/posix");
+  }
   return urls;
 }
 
@@ -375,6 +380,9 @@ std::string UrlTestName(const std::string& url) {
   }
   if (url.find("shm") == 0) {
     return "shm";
+  }
+  if (url.find("ucx") == 0) {
+    return "ucx_" + url.substr(url.rfind('/') + 1);
   }
   return url.find('[') == std::string::npos ? "tcp_v4" : "tcp_v6";
 }

@@ -68,6 +68,7 @@ TEST(UrlTest, WritesOutWhatClientsAreGiven) {
         std::pair("tcp://gpu-host", "tcp://gpu-host:7717"), std::pair("tcp://h:1/", "tcp://h:1"),
         std::pair("[::1]", "tcp://[::1]:7717"), std::pair("[::1]:5", "tcp://[::1]:5"),
         std::pair("pool://ctl", "pool://ctl:7718"), std::pair("pools://ctl:1", "pools://ctl:1"),
+        std::pair("ucx://gpu-host", "ucx://gpu-host:7717"),
         std::pair("shm://name", "shm://name")}) {
     Result<std::string> got = WholeEndpoint(given);
     ASSERT_TRUE(got.ok()) << given << ": " << got.status().message();
@@ -90,6 +91,15 @@ TEST(UrlTest, NamesTheSocketOfThisUsersServer) {
 TEST(UrlTest, ShowsWhatItRefusesInOneLine) {
   EXPECT_EQ(ParseUrl("a\n\x1b[2Jb").status().message(),
             "endpoint \"a\\n\\x1b[2Jb\": has no transport; write tcp://host:port");
+}
+
+TEST(UrlTest, KnowsWhatLeavesTheHost) {
+  for (const char* url : {"tcp://127.0.0.1:1", "ucx://localhost:1", "tls://[::1]:1", "shm:///s"}) {
+    EXPECT_TRUE(IsLoopbackUrl(url)) << url;
+  }
+  for (const char* url : {"tcp://0.0.0.0:1", "ucx://0.0.0.0:1", "ucx://gpu-host:1"}) {
+    EXPECT_FALSE(IsLoopbackUrl(url)) << url;
+  }
 }
 
 TEST(UrlTest, FormatsIpv6InBrackets) {

@@ -26,7 +26,7 @@ std::array<Transport, 6> g_transports = {{
     {"inproc", &DialInproc, &ListenInproc},
     {"shm", &DialShm, &ListenShm},
     {"verbs", nullptr, nullptr},
-    {"ucx", nullptr, nullptr},
+    {"ucx", &DialTcp, &ListenTcp},  // begins on a socket; what follows is transport/ucx/'s
     {"tls", nullptr, nullptr},
 }};
 
