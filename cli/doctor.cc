@@ -12,9 +12,11 @@
 #include "cli/find_server.h"
 #include "client-shim/core/settings.h"
 #include "client-shim/core/transport_wish.h"
+#include "proto/ucx_transport.h"
 #include "proto/wire.h"
 #include "transport/channel.h"
 #include "transport/tcp/tcp_channel.h"
+#include "transport/ucx/ucx_api.h"
 #include "transport/url.h"
 
 namespace farcall::cli {
@@ -95,6 +97,15 @@ std::string WhyNotSharedMemory(const FoundServer& server, const Welcome& welcome
   return Dial("shm://" + path, Clock::now() + std::chrono::seconds(1)).status().message();
 }
 
+// Of a session that asks for UCX: "ucx, UCX 1.13.1", or why it would fail.
+Result<std::string> ExamineUcx(const Welcome& welcome) {
+  Result<const UcxApi*> here = LoadUcx();
+  if (!here.ok()) return here.status();
+  if (!UsesUcx(welcome))
+    return Status(Code::kUnsupported, "the server does not offer it (`farcall serve --ucx` does)");
+  return "ucx, UCX " + UcxVersion(**here) + " on this side";
+}
+
 void ExamineTransport(const FoundServer& server, const Welcome& welcome, const Settings& settings,
                       Findings& findings) {
   findings.Begin("transport");
@@ -103,11 +114,17 @@ void ExamineTransport(const FoundServer& server, const Welcome& welcome, const S
   if (!setting.value.empty()) wish = client::ParseTransport(setting.value);
   if (!wish) {
     findings.Say(false, setting.source + "=" + setting.value + " is no transport",
-                 "write auto, tcp, tls or shm");
+                 std::string("write ") + client::kTransportNames);
     return;
   }
   const Status fits = client::CheckTransport(server.url, *wish);
   const std::string scheme = server.url.substr(0, server.url.find("://"));
+  if (fits.ok() && client::WantsUcx(server.url, *wish)) {
+    const Result<std::string> ucx = ExamineUcx(welcome);
+    findings.Say(ucx.ok(), "transport " + (ucx.ok() ? *ucx : "ucx: " + ucx.status().message()));
+    findings.Sum(ucx.ok() ? *ucx : "ucx: " + ucx.status().message());
+    return;
+  }
   const std::string why = scheme == "tcp" ? WhyNotSharedMemory(server, welcome, *wish) : "";
   const std::string found = scheme != "tcp" ? scheme
                             : why.empty()   ? "shm, " + welcome.shm_path

@@ -9,6 +9,7 @@
 #include "cli/client_environment.h"
 #include "cli/progress.h"
 #include "proto/session_features.h"
+#include "proto/ucx_transport.h"
 #include "server/supervisor/control_path.h"
 #include "transport/channel.h"
 #include "transport/handshake.h"
@@ -27,6 +28,7 @@ Hello QueryHello() {
   hello.program = "farcall";
   hello.client_version = FARCALL_VERSION;
   hello.features = FeatureBit(SessionFeature::kSharedMemory);
+  AskForUcx(&hello);
   return hello;
 }
 

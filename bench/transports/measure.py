@@ -3,18 +3,21 @@
 
     measure.py [--json FILE] [--device DEVICE] [--rounds N]     FARCALL_BUILD names the build tree
 
-One server listens on tcp://, tls:// and shm://; `farcall bench` runs at each in turn, once a round,
+One server listens on tcp://, tls:// and shm://, and offers UCX where libucp.so.0 is found; `farcall bench` runs at each in turn, once a round,
 and medians are printed. The raw limits are `farcall bench`'s own (TCP, memcpy) and, for TLS, what
-Python's ssl module (OpenSSL) moves between two processes for each lane, both ends in the same run.
+Python's ssl module (OpenSSL) moves between two processes for each lane, both ends in the same run;
+for UCX, what `ucx_perftest` (ucx-utils) measures over the device that UCX chooses.
 Exit code 0 whatever the figures are.
 """
 
 import argparse
+import ctypes.util
 import json
 import multiprocessing
 import os
 import pathlib
 import re
+import shutil
 import socket
 import ssl
 import statistics
@@ -28,6 +31,7 @@ FARCALL = BUILD / "bin/farcall"
 TOKEN = "a-token-of-this-measurement-0123456789"
 LANES = 2  # the default of a server, and as `farcall bench` measures raw TCP
 PUMP_BYTES, PIECE_BYTES, PINGS, PING_BYTES = 256 << 20, 256 << 10, 2000, 64
+HAS_UCX = bool(os.environ.get("FARCALL_UCX_PATH") or ctypes.util.find_library("ucp"))
 START = """
 import ctypes, time
 library = ctypes.CDLL("libcuda.so.1")
@@ -107,6 +111,42 @@ def raw_tls(folder):
     return {"rtt_us": statistics.median(times), "stream_GBps": LANES * PUMP_BYTES / seconds / 1e9}
 
 
+def perftest(*words):
+    """The average of the last line of ucx_perftest, over UCX's TCP as it chooses; None: it is not here."""
+    program = shutil.which("ucx_perftest")
+    if program is None:
+        return None
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = str(probe.getsockname()[1])
+    env = dict(os.environ, UCX_TLS=os.environ.get("UCX_TLS", "tcp"))
+    server = subprocess.Popen([program, "-p", port], env=env, stdout=subprocess.PIPE, text=True)
+    server.stdout.readline()  # it waits for a connection
+    time.sleep(0.3)
+    done = subprocess.run(
+        [program, "127.0.0.1", "-p", port, *words],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    server.kill()
+    server.wait()
+    server.stdout.close()
+    final = re.search(r"Final:\s+(.*)", done.stdout)
+    return [float(word) for word in final.group(1).split()] if final else None
+
+
+def raw_ucx():
+    """{rtt_us, stream_GBps}; None where it cannot be measured"""
+    latency = perftest("-t", "ucp_am_lat", "-s", str(PING_BYTES), "-n", "5000", "-w", "200")
+    stream = perftest("-t", "ucp_am_bw", "-s", str(PIECE_BYTES), "-n", "2000", "-w", "50")
+    return {
+        # Iterations, typical, average and overall latency (half of a round trip), MB/s, ...
+        "rtt_us": 2 * latency[2] if latency else None,
+        "stream_GBps": stream[-4] * (1 << 20) / 1e9 if stream else None,
+    }
+
+
 class Server:
     def __init__(self, folder, device):
         for words in (["init"], ["issue", "server", "--host", "127.0.0.1"]):
@@ -134,6 +174,7 @@ class Server:
                 TOKEN,
                 "--control",
                 "off",
+                *(["--ucx"] if HAS_UCX else []),
                 "--log-level",
                 "warn",
             ],
@@ -152,6 +193,8 @@ class Server:
             "tls": "tls" + found["tls"],
             "shm": f"shm://{folder}/farcall.shm",
         }
+        if HAS_UCX:
+            self.urls["ucx"] = "ucx" + found["tcp"]
 
     def stop(self):
         self.process.terminate()
@@ -199,11 +242,12 @@ def start_ms(folder, url):
 
 
 def measure(folder, server, rounds, starts):
-    """{transport: [figures of a round]}, and of raw TLS."""
+    """{transport: [figures of a round]}, and of raw TLS and raw UCX."""
     found = {transport: [] for transport in server.urls}
-    raw = []
+    raw, ucx = [], []
     for _ in range(rounds):
         raw.append(raw_tls(folder))
+        ucx.append(raw_ucx() if HAS_UCX else {})
         for transport, url in server.urls.items():
             report = bench(folder, url)
             copy = max(report["farcall"]["copies"], key=lambda each: each["bytes"])
@@ -220,10 +264,10 @@ def measure(folder, server, rounds, starts):
                     "raw_memcpy_GBps": report["raw"]["memcpy_GBps"],
                 }
             )
-    return found, raw
+    return found, raw, ucx
 
 
-def rows(found, raw):
+def rows(found, raw, ucx):
     """(what, transport, figure, unit, raw limit, goal as text, figure over what the goal allows: met at 1 or less)"""
 
     def of(transport, name):
@@ -231,6 +275,10 @@ def rows(found, raw):
 
     def raw_of(name):
         return statistics.median(each[name] for each in raw)
+
+    def ucx_of(name):
+        known = [each[name] for each in ucx if each.get(name)]
+        return statistics.median(known) if known else None
 
     made = []
 
@@ -279,6 +327,24 @@ def rows(found, raw):
             add(what, transport, of(transport, name), "GB/s", limit, text, share * limit, True)
     for transport, goal in (("tcp", 10), ("tls", 15), ("shm", 10)):
         add("open a session", transport, of(transport, "open_ms"), "ms", None, f"{goal} ms", goal)
+    if "ucx" in found:
+        rtt, stream = ucx_of("rtt_us"), ucx_of("stream_GBps")
+        add(
+            "synchronising call",
+            "ucx",
+            of("ucx", "sync_us"),
+            "us",
+            rtt,
+            "1.3 x ucx_perftest" if rtt else "tcp://",
+            1.3 * rtt if rtt else of("tcp", "sync_us"),
+        )
+        for name, what in (
+            ("h2d_GBps", "64 MiB to the device"),
+            ("d2h_GBps", "64 MiB to the host"),
+        ):
+            tcp = of("tcp", name)
+            add(what, "ucx", of("ucx", name), "GB/s", stream, "tcp://", tcp, True)
+        add("open a session", "ucx", of("ucx", "open_ms"), "ms", None, "tcp://", of("tcp", "open_ms"))
     return made
 
 
@@ -294,10 +360,10 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         server = Server(folder, options.device)
         try:
-            found, raw = measure(folder, server, options.rounds, options.starts)
+            found, raw, ucx = measure(folder, server, options.rounds, options.starts)
         finally:
             server.stop()
-    table = rows(found, raw)
+    table = rows(found, raw, ucx)
     print(
         f"{options.rounds} rounds, device {options.device}, {LANES} lanes, "
         f"{os.cpu_count()} processors, load average {os.getloadavg()[0]:.1f}\n\n"

@@ -114,7 +114,7 @@ void LoadTransport(const Settings& settings, Config* config) {
   if (setting.value.empty()) return;
   const std::optional<TransportWish> wish = ParseTransport(setting.value);
   if (!wish) {
-    config->error = Wrong(setting, "transport", "must be auto, tcp, tls or shm");
+    config->error = Wrong(setting, "transport", std::string("must be ") + kTransportNames);
     return;
   }
   config->transport = *wish;

@@ -14,6 +14,7 @@
 #include "client-shim/core/transport_choice.h"
 #include "proto/session_features.h"
 #include "proto/text_file.h"
+#include "proto/ucx_transport.h"
 #include "transport/handshake.h"
 #include "transport/link/chunk_packing.h"
 #include "transport/tcp/tcp_channel.h"
@@ -139,6 +140,11 @@ bool OffersPacking(const Channel& channel) {
 
 Result<Connected> OpenAt(const std::string& endpoint, Hello hello,
                          const ClientCredentials& credentials, TransportWish wish) {
+  const bool wants_ucx = WantsUcx(endpoint, wish);
+  if (wants_ucx) {
+    FARCALL_TRY(CheckUcx());
+    AskForUcx(&hello);
+  }
   const bool may_move = WantsSharedMemory(endpoint, wish);
   if (may_move) hello.features |= FeatureBit(SessionFeature::kSharedMemory);
   Clock::time_point deadline = Clock::now() + kConnectTimeout;
@@ -152,6 +158,11 @@ Result<Connected> OpenAt(const std::string& endpoint, Hello hello,
   connected.welcome = std::move(welcomed->welcome);
   connected.key = welcomed->key;
   connected.endpoint = connected.path = endpoint;
+  if (wants_ucx) {
+    FARCALL_TRY(MoveToUcx(connected.welcome, deadline, &connected.channel));
+    connected.kind = kUcxTransport;
+    return connected;
+  }
   if (!may_move || !MayOpenSocketOf(wish, IsInsideHost(connected.channel->Descriptor())))
     return connected;
   if (Status moved = MoveToSharedMemory(&connected); !moved.ok()) {
@@ -209,9 +220,9 @@ Result<Connected> OpenSession(const Config& config, const std::string& endpoint,
                              : OpenAt(endpoint, std::move(hello), credentials, config.transport);
 }
 
-Result<Link::Reconnected> Rejoin(const std::string& endpoint, const SessionId& session,
-                                 const SessionKey& key, LinkRole role, uint32_t lane,
-                                 uint64_t received_seq, uint64_t received_chunks) {
+Result<Link::Reconnected> Rejoin(const std::string& endpoint, TransportKind kind,
+                                 const SessionId& session, const SessionKey& key, LinkRole role,
+                                 uint32_t lane, uint64_t received_seq, uint64_t received_chunks) {
   Clock::time_point deadline = Clock::now() + kRejoinTimeout;
   Result<std::unique_ptr<Channel>> channel = DialPaced(endpoint, deadline);
   if (!channel.ok()) return channel.status();
@@ -225,6 +236,7 @@ Result<Link::Reconnected> Rejoin(const std::string& endpoint, const SessionId& s
       ClientHandshake(**channel, std::move(hello), ClientCredentials::OfSession(key), deadline);
   if (!welcomed.ok()) return welcomed.status();
   if (role == LinkRole::kLog || lane == 0) CountHandshake();
+  if (kind == kUcxTransport) FARCALL_TRY(MoveToUcx(role, deadline, &*channel));
   Link::Reconnected again;
   again.channel = std::move(*channel);
   again.peer_received_seq = welcomed->welcome.received_seq;

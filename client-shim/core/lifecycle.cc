@@ -19,6 +19,7 @@
 #include "client-shim/core/stats.h"
 #include "client-shim/core/thread_state.h"
 #include "client-shim/core/windows.h"
+#include "proto/ucx_transport.h"
 #include "transport/tcp/tcp_channel.h"
 #include "transport/url.h"
 
@@ -124,6 +125,8 @@ Result<Window> TakenWindow(const std::vector<Window>& offered, const Connected& 
   return taken >= 0 ? offered[static_cast<size_t>(taken)] : Window{};
 }
 
+void LeaveProcess();
+
 // A session with one server of the list, added to Sessions().
 Status Join(const Config& config, const std::string& endpoint, uint8_t index) {
   Hello hello;
@@ -151,14 +154,16 @@ Status Join(const Config& config, const std::string& endpoint, uint8_t index) {
   std::string path = opened->path;
   const std::string line = DescribeLine(*opened->channel, session->welcome().lanes);
   session->Start(std::move(opened->channel),
-                 [id = session->welcome().session, key = opened->key, path](
+                 [id = session->welcome().session, key = opened->key, path, kind = opened->kind](
                      LinkRole role, uint32_t lane, uint64_t seq, uint64_t chunks) {
-                   return Rejoin(path, id, key, role, lane, seq, chunks);
+                   return Rejoin(path, kind, id, key, role, lane, seq, chunks);
                  });
+  // UCX's library, which came after us, is torn down ahead of our own destructor.
+  if (opened->kind == kUcxTransport) std::atexit(LeaveProcess);
   AddSession(session);
   Log(LogLevel::kInfo, "connected to %s over %s (%s, %zu devices%s)", opened->endpoint.c_str(),
-      path.substr(0, path.find("://")).c_str(), session->welcome().device_kind.c_str(),
-      session->welcome().devices.size(), line.c_str());
+      opened->kind == kUcxTransport ? "ucx" : path.substr(0, path.find("://")).c_str(),
+      session->welcome().device_kind.c_str(), session->welcome().devices.size(), line.c_str());
   SayIfNoResult(session->welcome().device_kind);
   return {};
 }
@@ -224,6 +229,7 @@ void Add(Link::Counters* sum, const Link::Counters& one) {
 
 void LeaveProcess() {
   Life life = g_life.exchange(Life::kLeft);
+  if (life == Life::kLeft) return;
   UpdateAllClear();
   Session* session = g_session.load();
   if (life == Life::kForked || session == nullptr) return;

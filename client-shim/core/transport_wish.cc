@@ -10,7 +10,7 @@ namespace farcall::client {
 
 namespace {
 
-constexpr std::string_view kNames[] = {"", "auto", "tcp", "tls", "shm"};
+constexpr std::string_view kNames[] = {"", "auto", "tcp", "tls", "shm", "ucx"};
 
 }  // namespace
 
@@ -24,10 +24,11 @@ std::optional<TransportWish> ParseTransport(std::string_view text) {
 Status CheckTransport(const std::string& endpoint, TransportWish wish) {
   const std::string_view scheme = SchemeOf(endpoint);
   const std::string_view name = kNames[static_cast<uint8_t>(wish)];
-  const bool is_behind_tcp = wish == TransportWish::kShm && scheme == "tcp";
+  const bool is_behind = (wish == TransportWish::kShm && scheme == "tcp") ||
+                         (wish == TransportWish::kUcx && (scheme == "tcp" || scheme == "tls"));
   // A pool says itself where its hosts are.
   const bool is_open = endpoint.empty() || IsPoolUrl(endpoint);
-  if (name.empty() || wish == TransportWish::kAuto || scheme == name || is_behind_tcp || is_open)
+  if (name.empty() || wish == TransportWish::kAuto || scheme == name || is_behind || is_open)
     return {};
   return {Code::kInvalid, "transport " + std::string(name) + " cannot reach " +
                               Printable(endpoint, 200) + ": use an endpoint of " +
@@ -38,6 +39,11 @@ bool WantsSharedMemory(const std::string& endpoint, TransportWish wish) {
   return SchemeOf(endpoint) == "tcp" &&
          (wish == TransportWish::kUnset || wish == TransportWish::kAuto ||
           wish == TransportWish::kShm);
+}
+
+bool WantsUcx(const std::string& endpoint, TransportWish wish) {
+  const std::string_view scheme = SchemeOf(endpoint);
+  return scheme == "ucx" || (wish == TransportWish::kUcx && (scheme == "tcp" || scheme == "tls"));
 }
 
 bool MayOpenSocketOf(TransportWish wish, bool is_inside_host) {

@@ -27,6 +27,7 @@ struct ServeOptions {
   std::string shm;                  // path of the socket of shm://, or kShmAuto; empty: none
   std::vector<uint32_t> shm_users;  // who may use it; empty: all who reach it
   bool plaintext = false;           // other hosts may connect without TLS
+  bool ucx = false;                 // sessions that ask for it may use UCX; OffersUcx
   std::string device = "auto";
   std::string gpus;  // as CUDA_VISIBLE_DEVICES has it; empty: all
   DeviceModes modes;
@@ -71,6 +72,9 @@ struct ServeOptions {
   bool reports_worker_calls =
       false;                // a system call that a worker is refused is logged and allowed
   bool debuggable = false;  // a debugger of the same user may attach
+
+  // Also where it listens on ucx://.
+  bool OffersUcx() const;
 
   // Sessions' memory may leave their devices.
   bool swaps() const { return oversubscribe_milli > 1000 || park_after_seconds != 0; }

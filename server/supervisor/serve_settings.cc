@@ -113,6 +113,11 @@ constexpr auto kSettings = std::to_array<ServeSetting>({
              "(PORT.shm beside the control socket), or off",
      .shown_default = "off",
      .parse = [](std::string* text, O* options) { return SetShm(*text, options); }},
+    {.name = "ucx",
+     .group = kWhere,
+     .help = "let sessions that ask for it send their bytes by UCX, unencrypted; whoever reaches "
+             "this host's ports can then send to their workers (so does --listen ucx://...)",
+     .flag = Of<&O::ucx>},
     {.name = "device",
      .group = kWhere,
      .help = "auto, cuda, cpu[:PROFILE], dry[:PROFILE], or the path of a libcuda.so.1",

@@ -5,6 +5,7 @@
 
 #include "proto/query_answer.h"
 #include "proto/session_features.h"
+#include "proto/ucx_transport.h"
 #include "server/supervisor/host_name.h"
 #include "server/supervisor/supervisor.h"
 #include "settings/version.h"
@@ -26,6 +27,12 @@ void Supervisor::OfferSharedMemory(const Hello& hello, Welcome* welcome) const {
   if (HasFeature(hello, SessionFeature::kSharedMemory) && !shm_path_.empty()) {
     welcome->features |= FeatureBit(SessionFeature::kSharedMemory);
     welcome->shm_path = shm_path_;
+  }
+}
+
+void Supervisor::OfferUcx(const Hello& hello, Welcome* welcome) const {
+  if (options_.OffersUcx() && AsksForUcx(hello)) {
+    GrantUcx(welcome);
   }
 }
 
@@ -62,6 +69,7 @@ void Supervisor::AnswerQuery(std::unique_ptr<Channel> channel, const Client& cli
   welcome.device_kind = devices_.choice.kind;
   welcome.libraries = libraries_.ForClients();
   OfferSharedMemory(client.hello, &welcome);
+  OfferUcx(client.hello, &welcome);
   (void)SendQueryAnswer(*channel, client.keys.answer, answer, Clock::now() + kPatience);
 }
 

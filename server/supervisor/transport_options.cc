@@ -53,6 +53,10 @@ Status CheckTls(const ServeOptions& options) {
 
 }  // namespace
 
+bool ServeOptions::OffersUcx() const {
+  return ucx || ListensOn("ucx://", *this);
+}
+
 Status SetShm(const std::string& text, ServeOptions* options) {
   if (text != "off" && text != kShmAuto && (text.empty() || text[0] != '/')) {
     return {Code::kInvalid, Quoted(text) + ": write off, auto, or the absolute path of a socket"};

@@ -21,4 +21,13 @@ Result<std::unique_ptr<Channel>> TakeConnection(int fd, std::span<const std::byt
   return channel;
 }
 
+Result<UcxEndPointer> PrepareUcx(size_t window_bytes) {
+  Result<UcxContext*> context = UcxContext::OfProcess();
+  Result<UcxEndPointer> end =
+      context.ok() ? MakeUcxEnd(**context, window_bytes) : Result<UcxEndPointer>(context.status());
+  return end.ok() ? std::move(end)
+                  : Result<UcxEndPointer>(
+                        Status(end.status().code(), "on the server: " + end.status().message()));
+}
+
 }  // namespace farcall::server

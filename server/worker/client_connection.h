@@ -7,6 +7,7 @@
 #include <span>
 
 #include "transport/channel.h"
+#include "transport/ucx/ucx_channel.h"
 
 namespace farcall::server {
 
@@ -16,5 +17,9 @@ namespace farcall::server {
 //   Errors  kUnavailable, kMalformed (no state of ours)
 Result<std::unique_ptr<Channel>> TakeConnection(int fd, std::span<const std::byte> state,
                                                 size_t ring_bytes);
+
+// Its connection goes on by UCX once it is welcomed; the end is made before, so that it is welcomed
+// to nothing that fails.   Errors  kUnavailable
+Result<UcxEndPointer> PrepareUcx(size_t window_bytes);
 
 }  // namespace farcall::server

@@ -70,7 +70,9 @@ Status EnterSandbox(const SandboxRules& rules) {
     ShowMemory();
   }
   CallRules calls;
-  calls.sockets = rules.files.is_mps ? CallRules::Sockets::kUnix : CallRules::Sockets::kNone;
+  calls.sockets = rules.files.uses_ucx ? CallRules::Sockets::kUcx
+                  : rules.files.is_mps ? CallRules::Sockets::kUnix
+                                       : CallRules::Sockets::kNone;
   calls.reports = rules.reports_calls;
   return FilterSystemCalls(calls);
 }

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "proto/session_features.h"
+#include "proto/ucx_transport.h"
 #include "server/control/control_socket.h"
 #include "server/control/messages.h"
 #include "server/device/busy_clock.h"
@@ -32,6 +33,7 @@
 #include "server/worker/control_client.h"
 #include "server/worker/net_pacer.h"
 #include "server/worker/numa.h"
+#include "server/worker/system_calls.h"
 #include "transport/handshake.h"
 #include "transport/link/chunk_packing.h"
 #include "transport/shm/shm_channel.h"
@@ -172,7 +174,16 @@ class SessionWorker {
     welcome.features |= FeatureBit(SessionFeature::kNvml);
 #endif
     output_ = options.output;
+    UcxEndPointer ucx;
+    if (UsesUcx(welcome)) {
+      Result<UcxEndPointer> end = PrepareUcx(kUcxLogWindowBytes);
+      FARCALL_TRY(end.status());
+      ucx = std::move(*end);
+    }
     FARCALL_TRY(SendWelcome(*channel_, setup_.answer, welcome, Clock::now() + seconds(10)));
+    if (ucx != nullptr) {
+      channel_ = MakeUcxChannel(std::move(channel_), std::move(ucx));
+    }
     library_memory_ = new LibraryMemory(api_, control_, session->memory(),
                                         [this](int device) { RecallFrom(device, ~0ull >> 1); });
     library_memory_->Watch();
@@ -193,6 +204,9 @@ class SessionWorker {
     }
     const CUresult result =
         warm_ != nullptr && warm_->is_initialised ? CUDA_SUCCESS : api_.cuInit(0);
+    if (UsesUcx(setup_.welcome)) {
+      FARCALL_TRY(RefuseUnixSockets());
+    }
     return result == CUDA_SUCCESS
                ? Status()
                : Status(Code::kUnavailable, "cuInit on the server: " + ErrorWithCode(result));
@@ -352,8 +366,8 @@ class SessionWorker {
     if (IsEarly(message, descriptors)) {
       return;
     }
-    if (std::unique_ptr<Channel> channel =
-            Welcomed(message.answer, message.state, kLogRingBytes, descriptors)) {
+    if (std::unique_ptr<Channel> channel = Welcomed(message.answer, message.state, kLogRingBytes,
+                                                    kUcxLogWindowBytes, descriptors)) {
       session_->link().AttachLog(NetPacer::Pace(std::move(channel), pacer_, /*is_log=*/true),
                                  message.received_seq, message.received_chunks);
     }
@@ -362,8 +376,8 @@ class SessionWorker {
     if (message.lane >= setup_.welcome.lanes || IsEarly(message, descriptors)) {
       return;
     }
-    if (std::unique_ptr<Channel> channel =
-            Welcomed(message.answer, message.state, kLaneRingBytes, descriptors)) {
+    if (std::unique_ptr<Channel> channel = Welcomed(message.answer, message.state, kLaneRingBytes,
+                                                    kUcxLaneWindowBytes, descriptors)) {
       session_->link().AttachLane(message.lane,
                                   NetPacer::Pace(std::move(channel), pacer_, /*is_log=*/false));
     }
@@ -388,7 +402,8 @@ class SessionWorker {
   // The connection that came with a message, once its client has been welcomed; null: it is not
   // wanted.
   std::unique_ptr<Channel> Welcomed(const AnswerKey& answer, const std::string& state,
-                                    size_t ring_bytes, Descriptors* descriptors) {
+                                    size_t ring_bytes, size_t window_bytes,
+                                    Descriptors* descriptors) {
     if (descriptors->empty()) {
       return nullptr;
     }
@@ -408,8 +423,20 @@ class SessionWorker {
     welcome.first_credit = {};  // granted once
     welcome.received_seq = session_->link().received_seq();
     welcome.received_chunks = session_->link().chunks_received();
-    bool sent = SendWelcome(*channel, answer, welcome, Clock::now() + seconds(2)).ok();
-    return sent ? std::move(channel) : nullptr;
+    UcxEndPointer ucx;
+    if (UsesUcx(welcome)) {
+      Result<UcxEndPointer> end = PrepareUcx(window_bytes);
+      if (!end.ok()) {
+        (void)SendRefuse(*channel, {end.status().code(), end.status().message()},
+                         Clock::now() + seconds(2));
+        return nullptr;
+      }
+      ucx = std::move(*end);
+    }
+    if (!SendWelcome(*channel, answer, welcome, Clock::now() + seconds(2)).ok()) {
+      return nullptr;
+    }
+    return ucx == nullptr ? std::move(channel) : MakeUcxChannel(std::move(channel), std::move(ucx));
   }
 
   std::unique_ptr<ComputeGate> MakeGate(int devices) {

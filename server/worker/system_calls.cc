@@ -290,6 +290,14 @@ class Program {
     Add(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
     Add(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr));
   }
+  // If the lower half of the argument is this.
+  void RefuseIf(long call, int argument, uint32_t value, uint32_t answer) {
+    Jump(BPF_JEQ, static_cast<uint32_t>(call), 0, 4);
+    LoadArgument(argument);
+    Jump(BPF_JEQ, value, 0, 1);
+    Add(BPF_RET | BPF_K, answer);
+    Add(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr));
+  }
   void Answer(long call, uint32_t answer) {
     Jump(BPF_JEQ, static_cast<uint32_t>(call), 0, 1);
     Add(BPF_RET | BPF_K, answer);
@@ -329,6 +337,13 @@ void AllowSockets(Program* program, CallRules::Sockets sockets) {
     case CallRules::Sockets::kUnix:
       program->AllowIf(SYS_socket, 0, {AF_UNIX});
       return program->Allow(SYS_connect);
+    case CallRules::Sockets::kUcx:
+      program->AllowUnixStreams();
+      program->AllowIf(SYS_seccomp, 0, {SECCOMP_SET_MODE_FILTER});  // RefuseUnixSockets: less yet
+#if defined(__x86_64__)
+      program->Allow(SYS_epoll_create);  // as UCX's event sets have it
+#endif
+      [[fallthrough]];
     case CallRules::Sockets::kNetwork:
       program->AllowIf(SYS_socket, 0,
                        {AF_INET, AF_INET6, AF_NETLINK /* which addresses are here */});
@@ -387,6 +402,17 @@ Program MakeProgram(const CallRules& rules) {
 bool ReportsCalls() {
   const char* text = std::getenv(kReportsCallsVariable);
   return text != nullptr && std::strcmp(text, "report") == 0;
+}
+
+Status RefuseUnixSockets() {
+  Program program;
+  program.RefuseIf(SYS_socket, 0, AF_UNIX, Refusal(EACCES));
+  program.Rest(SECCOMP_RET_ALLOW);
+  sock_fprog filter = program.filter();
+  if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter) != 0) {
+    return {Code::kUnavailable, std::string("seccomp: ") + strerror(errno)};
+  }
+  return {};
 }
 
 Status FilterSystemCalls(const CallRules& rules) {

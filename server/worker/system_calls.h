@@ -12,6 +12,7 @@ struct CallRules {
     kUnix,     // an MPS client connects to its daemon
     kAccept,   // of a socket that listens already
     kNetwork,  // and of IP, in both directions
+    kUcx,      // of IP in both directions, and what a driver looks for at its start
   };
   Sockets sockets = Sockets::kNone;
   bool reports = false;  // a call that is not on the list is logged, and made
@@ -20,6 +21,11 @@ struct CallRules {
 // Whether `serve --worker-calls report` has started this process; it says so by a variable.
 inline constexpr char kReportsCallsVariable[] = "FARCALL_WORKER_CALLS";
 bool ReportsCalls();
+
+// After the driver's start, in a session with kUcx: no socket of this machine's is made from here
+// on, and so none connected to. For all threads.
+//   Errors  kUnavailable
+Status RefuseUnixSockets();
 
 // For this thread and those it starts, for good. A call that is not on the list answers ENOSYS, as
 // an older kernel would, so that libraries take their other way. Children cannot be made, other

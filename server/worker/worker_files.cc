@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <iterator>
 
+#include "proto/ucx_transport.h"
 #include "server/confine/landlock.h"
 #include "server/state/image_store.h"
 #include "server/worker/shared_folders.h"
@@ -82,6 +83,15 @@ void AllowDevices(LandlockRules* rules) {
   for (const std::string& node : nodes) {
     rules->Allow(node, Access::kDevice);
   }
+}
+
+// RDMA's device nodes, and how long a queue of connections may be.
+void AllowCards(LandlockRules* rules) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator("/dev/infiniband", error)) {
+    rules->Allow(entry.path().string(), Access::kDevice);
+  }
+  rules->Allow("/proc/sys/net/core", Access::kRead);
 }
 
 void AllowWritable(LandlockRules* rules, const std::string& folder) {
@@ -159,6 +169,16 @@ std::vector<std::string> ReadableFiles(const std::string& device_path) {
       AddParent(path, &files);
     }
   }
+  // UCX's folder is lib beside what it was packed with; or its library is named.
+  if (const std::string path = Variable("FARCALL_UCX_PATH"); !path.empty()) {
+    std::error_code error;
+    const fs::path real = fs::canonical(path, error);
+    if (!error) {
+      const fs::path folder = fs::is_directory(real, error) ? real : real.parent_path();
+      files.push_back(folder.string());
+      AddParent(folder, &files);
+    }
+  }
   std::sort(files.begin(), files.end());
   files.erase(std::unique(files.begin(), files.end()), files.end());
   return files;
@@ -204,11 +224,14 @@ WorkerFiles TakeFiles(const WorkerSetup& setup, std::span<const int> folders) {
   files.shared_folder = Variable(kSharedFolderVariable);
   files.is_mps = !Variable("CUDA_MPS_PIPE_DIRECTORY").empty();
   files.trusts_tenants = setup.trust_tenants;
+  files.uses_ucx = UsesUcx(setup.welcome);
   return files;
 }
 
 Status ConfineFiles(const WorkerFiles& files) {
-  LandlockRules rules(LandlockRules::Isolation::kAll);
+  // UCX listens and connects at ports that nobody knows before.
+  LandlockRules rules(files.uses_ucx ? LandlockRules::Isolation::kProcesses
+                                     : LandlockRules::Isolation::kAll);
   for (const std::string& file : files.readable) {
     rules.Allow(file, Access::kRead);
   }
@@ -219,6 +242,9 @@ Status ConfineFiles(const WorkerFiles& files) {
   static const int self = open("/proc/self", O_PATH | O_CLOEXEC | O_DIRECTORY);
   (void)self;
   rules.Allow("/proc/self", Access::kReadWrite);  // names of threads are written there
+  if (files.uses_ucx) {
+    AllowCards(&rules);
+  }
   for (int cache : files.caches) {
     rules.Allow(cache, Access::kReadWrite);
   }

@@ -38,7 +38,7 @@ REPORT = re.compile(
     r"WARNING: ThreadSanitizer|ERROR: AddressSanitizer|ERROR: LeakSanitizer|: runtime error: "
 )
 PROGRAMS = BUILD / "tests/session"
-# FARCALL_TEST_SCHEME=shm: clients that are not led through a proxy use shared memory.
+# FARCALL_TEST_SCHEME=shm, ucx: clients that are not led through a proxy use shared memory, or UCX.
 SCHEME = os.environ.get("FARCALL_TEST_SCHEME", "tcp")
 LIMIT_S = float(os.environ.get("FARCALL_TEST_LIMIT_S", "240"))  # only ends a test that has failed
 
@@ -122,6 +122,9 @@ class Server:
         if over_shm:
             self.folder = tempfile.TemporaryDirectory()
             command += ["--shm", f"{self.folder.name}/farcall.shm"]
+        over_ucx = SCHEME == "ucx" and "--ucx" not in command
+        if over_ucx:
+            command.append("--ucx")
         if token:
             command += ["--token", token]
         env = dict(os.environ, **(environment or {}))
@@ -135,6 +138,8 @@ class Server:
         self.url, self.port = found.group(2).rstrip(","), int(found.group(3))
         if over_shm:
             self.url = f"shm://{self.folder.name}/farcall.shm"
+        if over_ucx and self.url.startswith("tcp://"):
+            self.url = "ucx" + self.url[3:]
 
     def log_text(self):
         return pathlib.Path(self.log.name).read_text()

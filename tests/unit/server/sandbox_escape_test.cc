@@ -326,6 +326,44 @@ TEST_F(SandboxEscapeTest, RulesOfFilesAloneKeepItIn) {
             "");
 }
 
+// What a session over UCX needs, and no more: sockets of IP, none of this machine's once the driver
+// has started.
+TEST_F(SandboxEscapeTest, AUcxWorkerReachesTheNetworkAndNoUnixSocket) {
+  EXPECT_EQ(InChild([&]() -> std::string {
+              prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+              CallRules rules;
+              rules.sockets = CallRules::Sockets::kUcx;
+              if (Status filtered = FilterSystemCalls(rules); !filtered.ok()) {
+                return filtered.message();
+              }
+              std::string said = socket(AF_UNIX, SOCK_STREAM, 0) >= 0 ? "" : "no driver's socket; ";
+              std::thread late([&] {
+                // Of all threads, also of those that are there already.
+                if (!RefuseUnixSockets().ok()) said += "not refused; ";
+              });
+              late.join();
+              const int other = socket(AF_UNIX, SOCK_STREAM, 0);
+              said += other < 0 && errno == EACCES ? "" : "a UNIX socket; ";
+              const int own = socket(AF_INET, SOCK_STREAM, 0);
+              sockaddr_in address{};
+              address.sin_family = AF_INET;
+              address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+              socklen_t bytes = sizeof(address);
+              const bool listens =
+                  bind(own, reinterpret_cast<sockaddr*>(&address), bytes) == 0 &&
+                  listen(own, 1) == 0 &&
+                  getsockname(own, reinterpret_cast<sockaddr*>(&address), &bytes) == 0;
+              const int peer = socket(AF_INET, SOCK_STREAM, 0);
+              said += listens && connect(peer, reinterpret_cast<sockaddr*>(&address), bytes) == 0 &&
+                              accept(own, nullptr, nullptr) >= 0
+                          ? ""
+                          : "no network; ";
+              said += Fails("start a process", syscall(SYS_fork), ENOSYS);
+              return said;
+            }),
+            "");
+}
+
 TEST_F(SandboxEscapeTest, BothTogetherLeaveThreadsAndOwnFiles) {
   if (LandlockRules::Version() == 0) GTEST_SKIP() << "this kernel has no Landlock";
   const pid_t parent = getpid();
