@@ -328,7 +328,10 @@ class UcxChannel final : public UcxConnection, private UcxTended {
       return NoteFailure(peer.status());
     }
     if (Status connected = end_->Connect(*peer); !connected.ok()) {
-      NoteFailure(connected);
+      // Nobody is reached where somebody has just gone.
+      std::byte more;
+      Result<size_t> got = socket_->TryReceive({&more, 1});
+      got.ok() ? NoteFailure(connected) : EndSocket(got.status());
     }
   }
 
