@@ -344,7 +344,15 @@ def rows(found, raw, ucx):
         ):
             tcp = of("tcp", name)
             add(what, "ucx", of("ucx", name), "GB/s", stream, "tcp://", tcp, True)
-        add("open a session", "ucx", of("ucx", "open_ms"), "ms", None, "tcp://", of("tcp", "open_ms"))
+        add(
+            "open a session",
+            "ucx",
+            of("ucx", "open_ms"),
+            "ms",
+            None,
+            "tcp://",
+            of("tcp", "open_ms"),
+        )
     return made
 
 

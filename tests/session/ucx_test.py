@@ -210,7 +210,10 @@ class Absent(Case):
     def test_what_this_side_lacks_is_said_before_a_server_is_asked(self):
         nowhere = {"FARCALL_UCX_PATH": "/nowhere"}
         self.refused(
-            "ucx://127.0.0.1:1", "transport ucx: UCX cannot be loaded", "/nowhere", environment=nowhere
+            "ucx://127.0.0.1:1",
+            "transport ucx: UCX cannot be loaded",
+            "/nowhere",
+            environment=nowhere,
         )
         self.serve("--ucx")
         self.assertIn("UCX cannot be loaded", self.doctor(self.url, **nowhere))
