@@ -119,19 +119,18 @@ def perftest(*words):
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = str(probe.getsockname()[1])
     env = dict(os.environ, UCX_TLS=os.environ.get("UCX_TLS", "tcp"))
-    server = subprocess.Popen([program, "-p", port], env=env, stdout=subprocess.PIPE, text=True)
-    server.stdout.readline()  # it waits for a connection
-    time.sleep(0.3)
+    server = subprocess.Popen([program, "-p", port], env=env, stdout=subprocess.DEVNULL)
+    time.sleep(1)  # it does not say when it waits for a connection
     done = subprocess.run(
         [program, "127.0.0.1", "-p", port, *words],
         env=env,
         capture_output=True,
         text=True,
         check=False,
+        timeout=120,
     )
     server.kill()
     server.wait()
-    server.stdout.close()
     final = re.search(r"Final:\s+(.*)", done.stdout)
     return [float(word) for word in final.group(1).split()] if final else None
 
