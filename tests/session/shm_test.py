@@ -368,7 +368,9 @@ class Choice(Case):
         self.refused("tcp://127.0.0.1:1", "tls", "transport tls cannot reach tcp://127.0.0.1:1")
         self.refused(self.url, "tcp", "transport tcp cannot reach")
         self.refused(
-            "tcp://127.0.0.1:1", "pigeon", "FARCALL_TRANSPORT=pigeon must be auto, tcp, tls, shm or ucx"
+            "tcp://127.0.0.1:1",
+            "pigeon",
+            "FARCALL_TRANSPORT=pigeon must be auto, tcp, tls, shm or ucx",
         )
 
 
