@@ -16,8 +16,8 @@ uint64_t NewBufferId() {
 }
 
 void MemoryMap::Insert(Allocation allocation) {
-  if (allocation.mirrored && allocation.session == nullptr && HasSeveralServers())
-    allocation.session = RoutedSession();
+  if (allocation.mirrored && allocation.servers == 0)
+    allocation.servers = static_cast<uint16_t>(1u << CurrentServer());
   std::lock_guard lock(mutex_);
   by_base_[allocation.base] = allocation;
 }
@@ -95,13 +95,19 @@ void MemoryMap::SetAccessible(uint64_t base, bool accessible) {
   if (at != by_base_.end()) at->second.accessible = accessible;
 }
 
+void MemoryMap::AddServer(uint64_t base) {
+  std::lock_guard lock(mutex_);
+  auto at = by_base_.find(base);
+  if (at != by_base_.end()) at->second.servers |= static_cast<uint16_t>(1u << CurrentServer());
+}
+
 void MemoryMap::SetMirrored(uint64_t base, uint64_t alias) {
   std::lock_guard lock(mutex_);
   auto at = by_base_.find(base);
   if (at == by_base_.end()) return;
   at->second.mirrored = alias == 0;
   at->second.alias = alias;
-  at->second.session = HasSeveralServers() ? RoutedSession() : nullptr;
+  at->second.servers |= static_cast<uint16_t>(1u << CurrentServer());
 }
 
 bool MemoryMap::Overlaps(uint64_t base, uint64_t bytes) const {

@@ -28,9 +28,9 @@ struct Allocation {
   MemoryKind kind = MemoryKind::kDevice;
   int server_device = 0;
   Context* context = nullptr;
-  Session* session = nullptr;  // of mirrored memory: whose devices reach it
-  uint64_t id = 0;             // CU_POINTER_ATTRIBUTE_BUFFER_ID
-  unsigned flags = 0;          // host memory: as asked
+  uint16_t servers = 0;  // of mirrored memory: whose devices reach it, a bit each (routing.h)
+  uint64_t id = 0;       // CU_POINTER_ATTRIBUTE_BUFFER_ID
+  unsigned flags = 0;    // host memory: as asked
   bool sync_memops = false;
   bool mirrored = false;       // host memory the device has at the same address (cuda/mirror.h)
   uint64_t alias = 0;          // where the device has registered memory; 0: nowhere
@@ -43,14 +43,18 @@ struct Allocation {
   uint64_t owner = 0;          // a module's handle: a global, not the application's to free
 };
 
+inline bool IsMirroredBy(const Allocation& allocation, uint8_t server) {
+  return (allocation.servers >> server & 1) != 0;
+}
 // Whether its address means something to the device: copies there are the device's.
 // To a server that does not mirror it, mirrored memory is the host's.
 inline bool OnDevice(const Allocation& allocation) {
   if (allocation.kind == MemoryKind::kDevice) return true;
-  return allocation.mirrored && (!HasSeveralServers() || allocation.session == RoutedSession());
+  return allocation.mirrored && (!HasSeveralServers() || IsMirroredBy(allocation, CurrentServer()));
 }
 // Work that may use mirrored memory is about to be put on some stream (cuda/mirror.cc).
 void NoteMirrorUse();
+void SettleMirror(const Allocation& allocation);
 
 class MemoryMap {
  public:
@@ -67,6 +71,8 @@ class MemoryMap {
   void SetAccessible(uint64_t base, bool accessible);
   // `alias` 0: mirrored at its own address.
   void SetMirrored(uint64_t base, uint64_t alias);
+  // The present call's server mirrors it, too.
+  void AddServer(uint64_t base);
   // Some allocation overlaps the range.
   bool Overlaps(uint64_t base, uint64_t bytes) const;
 

@@ -83,12 +83,15 @@ CUresult HostAlloc(void** pp, size_t bytes, unsigned flags) {
 // The device has finished with it, and the program has what the device wrote.
 CUresult EndMapping(const Allocation& allocation) {
   if (!allocation.mirrored && allocation.alias == 0) return CUDA_SUCCESS;
-  Context* context = allocation.context;
-  if (HasSeveralServers() && allocation.session != context->session)
-    context = ContextFor(allocation.session);
-  CUresult status = context != nullptr && context->alive.load()
-                        ? Call_cuCtxSynchronize_v2(AsCuda(context))
-                        : CUDA_SUCCESS;
+  CUresult status = CUDA_SUCCESS;
+  for (Session* session : Sessions()) {
+    if (!IsMirroredBy(allocation, session->index())) continue;
+    Context* context =
+        allocation.context->session == session ? allocation.context : ContextFor(session);
+    if (context == nullptr || !context->alive.load()) continue;
+    const CUresult over = Call_cuCtxSynchronize_v2(AsCuda(context));
+    if (status == CUDA_SUCCESS) status = over;
+  }
   EndMirror(allocation.mirrored ? allocation.base : allocation.alias);
   if (allocation.mirrored) return status;
   Allocation alias;

@@ -15,7 +15,10 @@ namespace farcall::client {
 inline bool IsDeviceRange(CUdeviceptr address, size_t bytes) {
   Allocation found;
   if (!Memory().Holds(address, bytes, &found) || !OnDevice(found)) return false;
-  if (found.mirrored) NoteMirrorUse();
+  if (found.mirrored) {
+    SettleMirror(found);
+    NoteMirrorUse();
+  }
   return true;
 }
 

@@ -25,6 +25,7 @@
 #include "client-shim/core/roles.h"
 #include "client-shim/cuda/copy.h"
 #include "client-shim/cuda/shared_host.h"
+#include "client-shim/cuda/stream.h"
 #include "proto/changed_bytes.h"
 #include "proto/raise.h"
 #include "proto/shared_bytes.h"
@@ -52,8 +53,7 @@ struct Mirror {
   MirrorKind kind = MirrorKind::kPinned;
   bool concurrent = true;
   uint64_t device_address = 0;  // of a variable; else it is the mirror's own
-  bool fresh = true;   // the program has waited since it was last compared: it may have written
-  uint8_t server = 0;  // routing.h: who mirrors it
+  bool fresh = true;  // the program has waited since it was last compared: it may have written
 };
 
 struct State {
@@ -61,7 +61,9 @@ struct State {
   std::mutex push;
   // The mirrors and their agreed copies: shortly, and never while something is sent.
   std::mutex mutex;
-  std::map<uint64_t, Mirror> mirrors;
+  // By server (routing.h) and address: several may mirror the same memory.
+  std::array<std::map<uint64_t, Mirror>, kMaxServers> mirrors;
+  std::map<uint64_t, Mirror>& here() { return mirrors[CurrentServer()]; }
   // By server: how often it said that there is more to ask for; up to where it was asked.
   struct News {
     std::atomic<uint64_t> told{0}, asked{0};
@@ -173,9 +175,10 @@ void Push(RunWriter* writer, uint64_t base, Mirror& mirror) {
   }
 }
 
-Mirror* FindLocked(uint64_t address, uint64_t bytes, uint64_t* base) {
-  auto after = g_state->mirrors.upper_bound(address);
-  if (after == g_state->mirrors.begin()) return nullptr;
+Mirror* FindLocked(uint8_t server, uint64_t address, uint64_t bytes, uint64_t* base) {
+  std::map<uint64_t, Mirror>& mirrors = g_state->mirrors[server];
+  auto after = mirrors.upper_bound(address);
+  if (after == mirrors.begin()) return nullptr;
   auto& [start, mirror] = *std::prev(after);
   *base = start;
   return Window{start, mirror.bytes}.Contains(address, bytes) ? &mirror : nullptr;
@@ -185,13 +188,15 @@ Mirror* FindLocked(uint64_t address, uint64_t bytes, uint64_t* base) {
 uint64_t VariableAt(uint64_t address) {
   std::lock_guard lock(g_state->mutex);
   uint64_t base = 0;
-  const Mirror* mirror = FindLocked(address, 1, &base);
+  const Mirror* mirror = FindLocked(CurrentServer(), address, 1, &base);
   return mirror == nullptr || mirror->device_address == 0
              ? 0
              : mirror->device_address + (address - base);
 }
 
-// The rest of what was told of is asked for; it comes as kMirrored, ahead of the answer.
+}  // namespace
+
+namespace mirror_internal {
 CUresult AskForMore() {
   State::News& news = g_state->news[CurrentServer()];
   uint64_t told = news.told.load();
@@ -210,8 +215,7 @@ CUresult AskForMore() {
   }
   return CUDA_SUCCESS;
 }
-
-}  // namespace
+}  // namespace mirror_internal
 
 bool NoteMirrored(Reader body, uint8_t server) {
   auto more = body.Get<uint64_t>();
@@ -222,9 +226,8 @@ bool NoteMirrored(Reader body, uint8_t server) {
     std::span<const std::byte> mask = body.GetBytes();
     if (!body.ok() || !MaskFits(mask.size(), bytes.size())) return false;
     uint64_t base = 0;
-    Mirror* mirror = FindLocked(address, bytes.size(), &base);
-    if (mirror == nullptr ||
-        mirror->server != server) {  // ended meanwhile, unless it never can have been
+    Mirror* mirror = FindLocked(server, address, bytes.size(), &base);
+    if (mirror == nullptr) {  // ended meanwhile, unless it never can have been
       if (!InHostWindows(address, bytes.size())) return false;
       continue;
     }
@@ -245,9 +248,7 @@ void PushAll() {
   RunWriter writer;
   Context* context = CurrentContext();
   bool captures = context != nullptr && context->captures.load() != 0;
-  const uint8_t server = CurrentServer();
-  for (auto& [base, mirror] : g_state->mirrors) {
-    if (mirror.server != server) continue;
+  for (auto& [base, mirror] : g_state->here()) {
     // Managed memory is the device's until the program has waited: nothing in it is new.
     {
       std::lock_guard lock(g_state->mutex);
@@ -263,11 +264,8 @@ void PushSmall() {
   std::lock_guard pushing(g_state->push);
   RunWriter writer;
   uint64_t bytes = 0;
-  const uint8_t server = CurrentServer();
-  for (auto& [base, mirror] : g_state->mirrors) {
-    if (mirror.kind != MirrorKind::kPinned || mirror.bytes > kPolledBytes ||
-        mirror.server != server)
-      continue;
+  for (auto& [base, mirror] : g_state->here()) {
+    if (mirror.kind != MirrorKind::kPinned || mirror.bytes > kPolledBytes) continue;
     if ((bytes += mirror.bytes) > kAllPolledBytes) break;
     Push(&writer, base, mirror);
   }
@@ -278,10 +276,7 @@ void PullAll() {
   CUresult status = AskForMore();
   {
     std::lock_guard lock(g_state->mutex);
-    const uint8_t server = CurrentServer();
-    for (auto& [base, mirror] : g_state->mirrors) {
-      if (mirror.server == server) mirror.fresh = true;
-    }
+    for (auto& [base, mirror] : g_state->here()) mirror.fresh = true;
   }
   Context* context = ContextFor(CurrentSession());
   if (status != CUDA_SUCCESS && context != nullptr) RecordLateError(context, status);
@@ -302,8 +297,9 @@ uint64_t ExposeWord(uint64_t word) {
   Allocation found;
   CUresult status = CUDA_SUCCESS;
   if (!Memory().Find(word, &found) || found.kind == MemoryKind::kDevice) return word;
-  if (found.session != nullptr && found.session != RoutedSession()) Self()->spans = true;
-  if (!found.mirrored) Expose(found, &status);
+  if (!found.mirrored || !OnDevice(found)) Expose(found, &status);
+  if (status != CUDA_SUCCESS && found.servers != 0) Self()->spans = true;
+  SettleMirror(found);
   return word;
 }
 
@@ -337,8 +333,7 @@ std::byte* NewAgreed(uint64_t bytes) {
 void Keep(uint64_t address, const Mirror& mirror) {
   std::lock_guard pushing(g_state->push);
   std::lock_guard lock(g_state->mutex);
-  Mirror& kept = g_state->mirrors[address] = mirror;
-  kept.server = CurrentServer();
+  g_state->here()[address] = mirror;
   mirror_internal::g_mirrors.fetch_add(1);
 }
 
@@ -381,53 +376,43 @@ CUresult AdoptMirror(uint64_t address, uint64_t bytes, uint64_t device_address) 
                  false, device_address});
   mirror_internal::g_adopted.fetch_add(1);
   g_state->news[CurrentServer()].told.fetch_add(1);
-  return AskForMore();
+  return mirror_internal::AskForMore();
 }
+
+namespace {
+// False: the server mirrors nothing there.
+bool ForgetMirror(uint8_t server, uint64_t address) {
+  std::lock_guard pushing(g_state->push);
+  std::lock_guard lock(g_state->mutex);
+  std::map<uint64_t, Mirror>& mirrors = g_state->mirrors[server];
+  auto found = mirrors.find(address);
+  if (found == mirrors.end()) return false;
+  munmap(found->second.agreed, found->second.bytes);
+  if (found->second.device_address != 0) mirror_internal::g_adopted.fetch_sub(1);
+  mirrors.erase(found);
+  mirror_internal::g_mirrors.fetch_sub(1);
+  return true;
+}
+}  // namespace
 
 void EndMirror(uint64_t address) {
   ForgetSharedHost(address);
-  uint8_t server = CurrentServer();
-  {
-    std::lock_guard pushing(g_state->push);
-    std::lock_guard lock(g_state->mutex);
-    auto found = g_state->mirrors.find(address);
-    if (found != g_state->mirrors.end()) {
-      server = found->second.server;
-      munmap(found->second.agreed, found->second.bytes);
-      if (found->second.device_address != 0) mirror_internal::g_adopted.fetch_sub(1);
-      g_state->mirrors.erase(found);
-      mirror_internal::g_mirrors.fetch_sub(1);
-    }
+  for (Session* session : Sessions()) {
+    const bool is_known = ForgetMirror(session->index(), address);
+    if (!is_known && HasSeveralServers()) continue;  // one server may share it instead
+    const ServerScope scope(session);
+    const Context* context = ContextFor(session);
+    FixedBody<8> body;
+    body.Put<uint64_t>(address);
+    TellSession(SessionCall::kHostWindowEnd, context == nullptr ? 0 : context->slot, body.bytes());
   }
-  Session* session = HasSeveralServers() ? Sessions()[server] : CurrentSession();
-  const ServerScope scope(session);
-  const Context* context = ContextFor(session);
-  FixedBody<8> body;
-  body.Put<uint64_t>(address);
-  TellSession(SessionCall::kHostWindowEnd, context == nullptr ? 0 : context->slot, body.bytes());
-}
-
-bool IsMirrored(uint64_t address) {
-  std::lock_guard lock(g_state->mutex);
-  uint64_t base = 0;
-  return FindLocked(address, 1, &base) != nullptr;
 }
 
 void SetConcurrent(uint64_t address) {
   std::lock_guard lock(g_state->mutex);
   uint64_t base = 0;
-  if (Mirror* mirror = FindLocked(address, 1, &base)) mirror->concurrent = true;
+  if (Mirror* mirror = FindLocked(CurrentServer(), address, 1, &base)) mirror->concurrent = true;
 }
-
-namespace {
-CUresult NotMirroredTwice() {
-  static std::atomic<bool> said{false};
-  if (!said.exchange(true))
-    Log(LogLevel::kWarn,
-        "host memory that devices of one server reach cannot be reached by another server's");
-  return CUDA_ERROR_NOT_SUPPORTED;
-}
-}  // namespace
 
 CUdeviceptr Expose(const Allocation& allocation, CUresult* status) {
   static std::mutex* mutex = new std::mutex;
@@ -438,10 +423,8 @@ CUdeviceptr Expose(const Allocation& allocation, CUresult* status) {
     return 0;
   }
   if ((known.mirrored || known.alias != 0) && HasSeveralServers() &&
-      known.session != RoutedSession()) {
-    *status = NotMirroredTwice();
-    return 0;
-  }
+      !IsMirroredBy(known, CurrentServer()))
+    return mirror_internal::ExposeToAnother(known, status);
   if (known.mirrored) return known.base;
   if (known.alias != 0) return known.alias;
   HostWindow& window = HostAddresses();

@@ -27,12 +27,15 @@ CUresult MakeMirror(uint64_t address, uint64_t bytes, uint64_t from, MirrorKind 
 CUresult AdoptMirror(uint64_t address, uint64_t bytes, uint64_t device_address);
 // Its memory, mirrored or shared, is about to go; the device has finished with it.
 void EndMirror(uint64_t address);
-bool IsMirrored(uint64_t address);
 // The program may write it while kernels run, though it is managed.
 void SetConcurrent(uint64_t address);
 
 // A page-locked allocation becomes reachable: its device address, or 0 with *status.
 CUdeviceptr Expose(const Allocation& allocation, CUresult* status);
+
+// The present call's device is about to use mirrored memory. Where another server's devices mirror
+// it too, what they wrote is fetched; while they may still be writing, the call is refused.
+void SettleMirror(const Allocation& allocation);
 
 namespace mirror_internal {
 extern std::atomic<uint32_t> g_mirrors, g_adopted;
@@ -41,6 +44,12 @@ void PushSmall();
 void PullAll();
 uint64_t ExposeWord(uint64_t word);
 uint64_t AddressOfVariable(uint64_t address);
+// Asks the present call's server for the rest of what it told of; it comes as kMirrored, ahead of
+// the answer.
+CUresult AskForMore();
+// Memory that other servers mirror, mirrored by the present call's as well: its device address, or
+// 0 with *status.
+CUdeviceptr ExposeToAnother(const Allocation& known, CUresult* status);
 }  // namespace mirror_internal
 
 inline bool AnyMirrors() {

@@ -2,7 +2,10 @@
 // Streams: flags, priorities and capture state are ours; order is the server's.
 #include "client-shim/cuda/stream.h"
 
+#include <algorithm>
+#include <atomic>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "client-shim/core/calls.h"
@@ -37,6 +40,8 @@ Context* ContextOf(CUstream handle, CUresult* error) {
   return *error == CUDA_SUCCESS ? CurrentContext() : nullptr;
 }
 
+std::atomic<bool> g_own_streams{false};
+
 // The calling thread's own stream of its current context: it captures like any other.
 Stream* OwnStream() {
   ThreadState* self = Self();
@@ -47,11 +52,35 @@ Stream* OwnStream() {
   Stream* stream = TakeSpareStream();
   if (stream == nullptr || Captures(stream)) stream = new Stream;
   stream->capture_id.store(0);
+  stream->handle = 0;
   stream->context = self->current;
+  g_own_streams.store(true);
   self->own_streams.push_back(stream);
   return stream;
 }
 }  // namespace
+
+bool IsKnownIdle(Session* session) {
+  // Of another thread's own stream nothing can be asked here.
+  if (g_own_streams.load()) return false;
+  std::vector<std::pair<Context*, uint64_t>> streams;
+  Handles(HandleKind::kContext).FreeIf([&](void* object) {
+    auto* context = static_cast<Context*>(object);
+    if (context != nullptr && context->session == session && context->alive.load())
+      streams.emplace_back(context, kLegacyStream);
+    return false;
+  });
+  Handles(HandleKind::kStream).FreeIf([&](void* object) {
+    const auto* stream = static_cast<Stream*>(object);
+    if (stream != nullptr && stream->context->session == session && stream->context->alive.load())
+      streams.emplace_back(stream->context, stream->handle);
+    return false;
+  });
+  return std::all_of(streams.begin(), streams.end(), [](const auto& each) {
+    const ContextScope scope(each.first);
+    return AskStream(CallId::cuStreamQuery, each.second) == CUDA_SUCCESS;
+  });
+}
 
 Stream* FindStream(CUstream stream) {
   if (stream == CU_STREAM_PER_THREAD) return OwnStream();
@@ -89,6 +118,7 @@ void Adopt(CUstream handle, Context* context, unsigned flags, int priority) {
   // One that its context took along amid a capture is still named by it.
   if (stream == nullptr || Captures(stream)) stream = new Stream;
   stream->capture_id.store(0);
+  stream->handle = reinterpret_cast<uint64_t>(handle);
   stream->context = context;
   stream->flags = flags;
   stream->priority = priority;

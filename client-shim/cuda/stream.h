@@ -15,6 +15,7 @@
 namespace farcall::client {
 
 struct Stream {
+  uint64_t handle = 0;  // 0: a thread's own
   Context* context = nullptr;
   unsigned flags = 0;
   int priority = 0;
@@ -28,6 +29,8 @@ struct Stream {
 // The application's stream, or the thread's own; nullptr for the legacy one or none.
 Stream* FindStream(CUstream stream);
 Event* FindEvent(CUevent event);
+// Whether all work that was given to a server has completed, as it answers now.
+bool IsKnownIdle(Session* session);
 // For a new event's handle, in the current context.
 void NewEvent(CUevent handle, unsigned flags);
 

@@ -214,19 +214,41 @@ void Pinned() {
   }
   Expect(one, 4);
   Expect(two, 4);
-  // Mapped, it is one server's devices'; the other's do not see an old copy of it.
+  // Mapped, devices of both use it in turn, and each sees what the other wrote.
   CHECK(cudaSetDevice(0));
   std::memset(pinned, 0, kBytes);
   Add<<<8, 128>>>(pinned, 5, kCount);
   CHECK(cudaDeviceSynchronize());
   EXPECT(pinned[0] == 5 && pinned[kCount - 1] == 5);
   CHECK(cudaSetDevice(1));
-  Add<<<8, 128>>>(pinned, 5, kCount);
+  Add<<<8, 128>>>(pinned, 6, kCount);
+  CHECK(cudaGetLastError());
+  CHECK(cudaDeviceSynchronize());
+  EXPECT(pinned[0] == 11 && pinned[kCount - 1] == 11);
+  CHECK(cudaSetDevice(0));
+  pinned[1] = 20;
+  Add<<<8, 128>>>(pinned, 1, kCount);
+  CHECK(cudaMemcpy(one.data, pinned, kBytes, cudaMemcpyHostToDevice));
+  int back[2] = {};
+  CHECK(cudaMemcpy(back, one.data, sizeof(back), cudaMemcpyDeviceToHost));
+  EXPECT(back[0] == 12 && back[1] == 21);
+  // While one may be writing it, the other's may not use it: it could see an old copy.
+  volatile int* go = nullptr;
+  CHECK(cudaMallocHost(const_cast<int**>(&go), sizeof(int)));
+  *go = 0;
+  Hold<<<1, 1, 0, one.stream>>>(go);
+  CHECK(cudaGetLastError());
+  CHECK(cudaSetDevice(1));
+  Add<<<8, 128>>>(pinned, 1, kCount);
   EXPECT(cudaGetLastError() == cudaErrorNotSupported);
-  CHECK(cudaMemcpy(two.data, pinned, kBytes, cudaMemcpyHostToDevice));
-  int first = 0;
-  CHECK(cudaMemcpy(&first, two.data, sizeof(first), cudaMemcpyDeviceToHost));
-  EXPECT(first == 5);
+  EXPECT(cudaMemcpy(two.data, pinned, kBytes, cudaMemcpyHostToDevice) == cudaErrorNotSupported);
+  cudaGetLastError();
+  *go = 1;
+  CHECK(cudaStreamSynchronize(one.stream));
+  Add<<<8, 128>>>(pinned, 1, kCount);
+  CHECK(cudaDeviceSynchronize());
+  EXPECT(pinned[0] == 13);
+  CHECK(cudaFreeHost(const_cast<int*>(go)));
   CHECK(cudaFreeHost(pinned));
 }
 
