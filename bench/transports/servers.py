@@ -110,9 +110,7 @@ def main():
         median = statistics.median(times)
         rate = int(size) / median / 1e9
         rows.append({"bytes": int(size), "seconds": times, "raw_GBps": stream})
-        print(
-            f"| {int(size) // MIB} MiB | {median * 1e3:.1f} | {rate:.2f} | {stream / rate:.2f} |"
-        )
+        print(f"| {int(size) // MIB} MiB | {median * 1e3:.1f} | {rate:.2f} | {stream / rate:.2f} |")
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(rows, indent=1))
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host memory that devices of several servers mirror: never stale. What the program wrote goes up to
-// each ahead of its work; what a device wrote comes down when its server's work has completed, and no
-// other server's device may use the memory before.
+// Host memory that devices of several servers mirror: never stale. What the program wrote goes up
+// to each ahead of its work; what a device wrote comes down when its server's work has completed,
+// and no other server's device may use the memory before.
 #include <array>
 #include <atomic>
 

@@ -64,9 +64,7 @@ class Servers(unittest.TestCase):
         client = run(self.urls, sys.executable, "-c", NVML, environment={"FARCALL_MEM": "64MiB"})
         self.assertEqual(client.process.returncode, 0, (client.out, client.err))
         seen = [line.split() for line in client.out]
-        self.assertEqual(
-            [uuid.removeprefix("GPU-").replace("-", "") for uuid, _ in seen], uuids
-        )
+        self.assertEqual([uuid.removeprefix("GPU-").replace("-", "") for uuid, _ in seen], uuids)
         self.assertEqual([total for _, total in seen], [str(64 << 20)] * 3)
 
     def test_visible_devices_are_of_the_joint_list(self):
