@@ -8,6 +8,7 @@
 
 #include "cli/client_environment.h"
 #include "cli/progress.h"
+#include "proto/device_domain.h"
 #include "proto/session_features.h"
 #include "proto/ucx_transport.h"
 #include "server/supervisor/control_path.h"
@@ -83,9 +84,15 @@ namespace {
 // The list's devices as one server's. All have to answer, as they have to when a program begins.
 Result<QueryAnswer> AskEach(const FoundServer& list) {
   std::optional<QueryAnswer> all;
+  uint8_t index = 0;
   for (const std::string& url : SplitEndpoints(list.url)) {
     Result<QueryAnswer> answer = AskServer({url, list.source, list.token});
     if (!answer.ok()) return Status(answer.status().code(), url + ": " + answer.status().message());
+    for (DeviceSnapshot& device : answer->welcome.devices) {
+      unsigned domain = 0;
+      device.pci_bus_id = PciIdInList(device.pci_bus_id, index, &domain);
+    }
+    ++index;
     if (!all) {
       all = std::move(*answer);
       continue;

@@ -19,6 +19,7 @@
 #include "client-shim/core/stats.h"
 #include "client-shim/core/thread_state.h"
 #include "client-shim/core/windows.h"
+#include "proto/device_domain.h"
 #include "proto/ucx_transport.h"
 #include "transport/tcp/tcp_channel.h"
 #include "transport/url.h"
@@ -98,12 +99,7 @@ void MakeDistinct(Welcome* welcome, uint8_t index) {
   constexpr size_t kDomain = CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID;
   for (DeviceSnapshot& device : welcome->devices) {
     unsigned domain = 0;
-    int used = 0;
-    if (std::sscanf(device.pci_bus_id.c_str(), "%x%n", &domain, &used) != 1) continue;
-    domain = (domain & 0xFFF) | unsigned{index} << 12;
-    char text[16];
-    std::snprintf(text, sizeof(text), "%04X", domain);
-    device.pci_bus_id = text + device.pci_bus_id.substr(static_cast<size_t>(used));
+    device.pci_bus_id = PciIdInList(device.pci_bus_id, index, &domain);
     if (kDomain < device.attributes.size())
       device.attributes[kDomain] = static_cast<int32_t>(domain);
     if (welcome->device_kind != "cuda") device.uuid[0] ^= index;
@@ -142,7 +138,10 @@ Status Join(const Config& config, const std::string& endpoint, uint8_t index) {
   }
   Result<Window> window = TakenWindow(offered, *opened, config.endpoints.size() > 1);
   if (!window.ok()) return window.status();
-  FARCALL_TRY(CheckNew(*opened));
+  if (Status fresh = CheckNew(*opened); !fresh.ok()) {
+    if (window->bytes != 0) ReleaseWindow(*window);
+    return fresh;
+  }
   MakeDistinct(&opened->welcome, index);
   auto* session = new Session(opened->welcome, opened->endpoint, index, *window);
   session->set_place(PlaceOf(*opened));
