@@ -324,16 +324,17 @@ class Tls(unittest.TestCase):
     def test_only_the_gateway_knows_the_key(self):
         server = self.serve()
         client = Client(server.url, "hold", token=TOKEN, environment=self.environment())
-        client.wait_line("holding") if False else until(
-            lambda: server.workers() and client.out, what="a session"
-        )
+        until(lambda: server.workers() and client.out, what="a session")
         secrets = {"key": scalar_of(self.key), "the same, turned": scalar_of(self.key)[::-1]}
         gateway = self.gateway_of(server)
         self.assertTrue(places_of(secrets, gateway))  # or this test looks for the wrong bytes
         for pid in {server.process.pid, *server.workers()} - {gateway}:
-            self.assertEqual(
-                places_of(secrets, pid), set(), children_of(server.process.pid).get(pid)
-            )
+            try:
+                found = places_of(secrets, pid)
+            except FileNotFoundError:  # a helper that has ended meanwhile knows nothing more
+                self.assertNotIn(pid, children_of(server.process.pid))
+                continue
+            self.assertEqual(found, set(), children_of(server.process.pid).get(pid))
         client.process.kill()
         client.wait()
 
