@@ -131,11 +131,13 @@ namespace {
 
 enum class Leaves : bool { kLater, kNow };
 
-CUresult PostCounted(const Record& record, uint64_t transfer, uint32_t* serial,
-                     Leaves leaves = Leaves::kLater) {
+[[gnu::always_inline]] inline CUresult PostCounted(const Record& record, uint64_t transfer,
+                                                   uint32_t* serial,
+                                                   Leaves leaves = Leaves::kLater) {
   Session* session = SessionOf(record);
   if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  if (CUresult refused = CheckOneServer(record.call); refused != CUDA_SUCCESS) return refused;
+  if (CUresult refused = CheckOneServer(record.call); refused != CUDA_SUCCESS) [[unlikely]]
+    return refused;
   if (g_sync.load(std::memory_order_relaxed)) [[unlikely]]
     return WaitCounted(session, record, nullptr);
   CountPost();
@@ -144,7 +146,8 @@ CUresult PostCounted(const Record& record, uint64_t transfer, uint32_t* serial,
 }
 
 // Then what an earlier post has brought home. A call that was waited for has given its own answer.
-CUresult PostAndLook(const Record& record, uint32_t* serial, Leaves leaves = Leaves::kLater) {
+[[gnu::always_inline]] inline CUresult PostAndLook(const Record& record, uint32_t* serial,
+                                                   Leaves leaves = Leaves::kLater) {
   CUresult posted = PostCounted(record, 0, serial, leaves);
   if (InfoOf(record.call).renews) [[unlikely]]
     ForgetAnswers();

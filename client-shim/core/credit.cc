@@ -8,9 +8,10 @@
 namespace farcall::client {
 
 Credit& DeviceCredit() {
+  if (Session* session = CurrentSession()) [[likely]]
+    return session->credit();
   static Credit* none = new Credit;
-  Session* session = CurrentSession();
-  return session == nullptr ? *none : session->credit();
+  return *none;
 }
 
 void Credit::SetWindow(const Window& window) {

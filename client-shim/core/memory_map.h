@@ -28,11 +28,11 @@ struct Allocation {
   MemoryKind kind = MemoryKind::kDevice;
   int server_device = 0;
   Context* context = nullptr;
-  uint16_t servers = 0;  // of mirrored memory: whose devices reach it, a bit each (routing.h)
-  uint64_t id = 0;       // CU_POINTER_ATTRIBUTE_BUFFER_ID
-  unsigned flags = 0;    // host memory: as asked
+  uint64_t id = 0;     // CU_POINTER_ATTRIBUTE_BUFFER_ID
+  unsigned flags = 0;  // host memory: as asked
   bool sync_memops = false;
   bool mirrored = false;       // host memory the device has at the same address (cuda/mirror.h)
+  uint16_t servers = 0;        // of mirrored memory: whose devices reach it, a bit each (routing.h)
   uint64_t alias = 0;          // where the device has registered memory; 0: nowhere
   int device = 0;              // as the application counts
   uint64_t mapped_handle = 0;  // of the physical memory the application mapped here; 0: no mapping

@@ -94,8 +94,8 @@ void NoteAddressSlowly(uint64_t address) {
   NoteServer(ServerOfAddress(address));
 }
 
-CUresult CheckOneServer(uint16_t call) {
-  if (!HasSeveralServers() || !Self()->spans) return CUDA_SUCCESS;
+CUresult CheckOneServerSlowly(uint16_t call) {
+  if (!Self()->spans) return CUDA_SUCCESS;
   static std::atomic<bool> said[kCallIdCount];
   if (call >= kCallIdCount || !said[call].exchange(true))
     Log(LogLevel::kWarn,
@@ -104,16 +104,19 @@ CUresult CheckOneServer(uint16_t call) {
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-ServerScope::ServerScope(Session* session) : before_(Self()->route), spans_before_(Self()->spans) {
-  if (!HasSeveralServers()) return;
-  Self()->route = session;
-  Self()->spans = false;
+void ServerScope::Begin(Session* session) {
+  ThreadState* self = Self();
+  began_ = true;
+  before_ = self->route;
+  spans_before_ = self->spans;
+  self->route = session;
+  self->spans = false;
 }
 
-ServerScope::~ServerScope() {
-  if (!HasSeveralServers()) return;
-  Self()->route = before_;
-  Self()->spans = spans_before_;
+void ServerScope::End() {
+  ThreadState* self = Self();
+  self->route = before_;
+  self->spans = spans_before_;
 }
 
 }  // namespace farcall::client

@@ -57,18 +57,29 @@ inline void NoteAddress(uint64_t address) {
 // Whose window holds a device address; nullptr: nobody's.
 Session* ServerOfAddress(uint64_t address);
 // NOT_SUPPORTED, said once for each call, if what the call has named is of two servers.
-CUresult CheckOneServer(uint16_t call);
+CUresult CheckOneServerSlowly(uint16_t call);
+inline CUresult CheckOneServer(uint16_t call) {
+  return HasSeveralServers() ? CheckOneServerSlowly(call) : CUDA_SUCCESS;
+}
 
 // What the calling thread does meanwhile goes to one server.
 class ServerScope {
  public:
-  explicit ServerScope(Session* session);
-  ~ServerScope();
+  explicit ServerScope(Session* session) {
+    if (HasSeveralServers()) [[unlikely]]
+      Begin(session);
+  }
+  ~ServerScope() {
+    if (began_) [[unlikely]]
+      End();
+  }
   ServerScope(const ServerScope&) = delete;
 
  private:
-  Session* before_;
-  bool spans_before_;
+  void Begin(Session* session);
+  void End();
+  bool began_ = false, spans_before_ = false;
+  Session* before_ = nullptr;
 };
 
 // A library's handle means the same on every server; cuda/module.cc loads it where it is used.

@@ -193,7 +193,6 @@ CUresult FreeAtServer(const Allocation& allocation) {
     FixedBody<16> body;
     body.Put<uint64_t>(allocation.base);
     body.Put<uint64_t>(epoch);
-    const ServerScope scope(context->session);
     Record record = MakeRecord(CallId::cuMemFree_v2, body.bytes());
     record.context = context->slot;
     CUresult posted = PostRecordCounted(record);
