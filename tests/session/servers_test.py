@@ -136,7 +136,9 @@ class Servers(unittest.TestCase):
             check=True,
         )
         self.assertEqual(len(json.loads(shown.stdout)), 3)
-        self.assertEqual([bus in shown.stdout for bus in ("0000:01", "1000:01", "1000:02")], [True] * 3)
+        self.assertEqual(
+            [bus in shown.stdout for bus in ("0000:01", "1000:01", "1000:02")], [True] * 3
+        )
 
 
 if __name__ == "__main__":
