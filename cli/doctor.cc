@@ -121,8 +121,9 @@ void ExamineTransport(const FoundServer& server, const Welcome& welcome, const S
   const std::string scheme = server.url.substr(0, server.url.find("://"));
   if (fits.ok() && client::WantsUcx(server.url, *wish)) {
     const Result<std::string> ucx = ExamineUcx(welcome);
-    findings.Say(ucx.ok(), "transport " + (ucx.ok() ? *ucx : "ucx: " + ucx.status().message()));
-    findings.Sum(ucx.ok() ? *ucx : "ucx: " + ucx.status().message());
+    const std::string found = ucx.ok() ? *ucx : "ucx: " + ucx.status().message();
+    findings.Say(ucx.ok(), "transport " + found);
+    findings.Sum(found);
     return;
   }
   const std::string why = scheme == "tcp" ? WhyNotSharedMemory(server, welcome, *wish) : "";

@@ -10,6 +10,7 @@
 #include "pool/data_port.h"
 #include "pool/grpc_service.h"
 #include "pool/rest.h"
+#include "pool/stop_signals.h"
 #include "pool/tls.h"
 #include "settings/exit_code.h"
 #include "transport/url.h"
@@ -56,12 +57,7 @@ Status OpenHealth(const PoolServeOptions& options, const HostPort& rest, const H
 
 int ServePool(const PoolServeOptions& options,
               const std::function<bool(const std::string&, const std::string&)>& ready) {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  sigprocmask(SIG_BLOCK, &signals, nullptr);
-  signal(SIGPIPE, SIG_IGN);
+  BlockStopSignals();
   // It would log a line for each message that cannot be read, before anybody has shown a token.
   google::protobuf::SetLogHandler(nullptr);
   const bool wants_certificates = !options.tls.authorities.empty();
@@ -116,6 +112,7 @@ int ServePool(const PoolServeOptions& options,
   std::string line = "farcall: pool on " + scheme + data_port.address() + ", REST on " + url;
   service.SetRest(url);
   if (ready(url, line)) {
+    const sigset_t signals = StopSignals();
     int signal = 0;
     sigwait(&signals, &signal);
   }

@@ -3,10 +3,11 @@
 
     measure.py [--json FILE] [--device DEVICE] [--rounds N]     FARCALL_BUILD names the build tree
 
-One server listens on tcp://, tls:// and shm://, and offers UCX where libucp.so.0 is found; `farcall bench` runs at each in turn, once a round,
-and medians are printed. The raw limits are `farcall bench`'s own (TCP, memcpy) and, for TLS, what
-Python's ssl module (OpenSSL) moves between two processes for each lane, both ends in the same run;
-for UCX, what `ucx_perftest` (ucx-utils) measures over the device that UCX chooses.
+One server listens on tcp://, tls:// and shm://, and offers UCX where libucp.so.0 is found;
+`farcall bench` runs at each in turn, once a round, and medians are printed. The raw limits are
+`farcall bench`'s own (TCP, memcpy) and, for TLS, what Python's ssl module (OpenSSL) moves between
+two processes for each lane, both ends in the same run; for UCX, what `ucx_perftest` (ucx-utils)
+measures over the device that UCX chooses.
 Exit code 0 whatever the figures are.
 """
 

@@ -83,14 +83,14 @@ class Side {
 };
 
 // Large enough that the round trip at the end of each counts for little.
-constexpr size_t kLeastPieceBytes = 1u << 20, kMostPieceBytes = 16u << 20, kPiecesOfACopy = 8;
+constexpr size_t kMinPieceBytes = 1u << 20, kMaxPieceBytes = 16u << 20, kPiecesOfACopy = 8;
 
 // One piece comes down while the one before it goes up.
 CUresult CopyPieces(CUdeviceptr dst, CUdeviceptr src, size_t bytes) {
   const Side from(src), to(dst);
   if (from.status() != CUDA_SUCCESS) return from.status();
   if (to.status() != CUDA_SUCCESS) return to.status();
-  const size_t piece = std::clamp(bytes / kPiecesOfACopy, kLeastPieceBytes, kMostPieceBytes);
+  const size_t piece = std::clamp(bytes / kPiecesOfACopy, kMinPieceBytes, kMaxPieceBytes);
   const size_t room = std::min(bytes, piece);
   std::unique_ptr<std::byte[]> rooms[2];
   for (auto& each : rooms) each = std::make_unique_for_overwrite<std::byte[]>(room);
@@ -137,11 +137,7 @@ CUresult PostCopy(CUdeviceptr dst, CUdeviceptr src, size_t bytes, Session* sessi
     };
     if (!StartThread("farcall-across", work)) work();
   };
-  FixedBody<24> body;
-  body.Put<uint64_t>(RegisterDeferred(copy));
-  body.Put<uint64_t>(0);
-  body.Put<uint64_t>(stream);
-  const CUresult posted = Post(CallId::cuLaunchHostFunc, body.bytes());
+  const CUresult posted = PostDeferred(reinterpret_cast<CUstream>(stream), copy);
   session->NoteWork();
   return posted;
 }
@@ -180,9 +176,7 @@ bool MayReach(Context* context, CUdeviceptr address, CUresult* status) {
   const std::pair pair(context->device, found.device);
   if (g_reached->devices.count(pair) != 0) return true;
   const ContextScope scope(context);
-  FixedBody<8> body;  // as cuCtxEnablePeerAccess (peer.cc) has it
-  body.Put<int32_t>(found.server_device);
-  *status = RoundTrip(CallId::cuCtxEnablePeerAccess, body.padded(), nullptr);
+  *status = AskPeerAccess(found.server_device);
   if (*status == CUDA_SUCCESS) g_reached->devices.insert(pair);
   return true;
 }
@@ -238,14 +232,8 @@ CUresult WaitAcross(CUstream stream, Event* event, CUevent handle) {
     context->session->Flush();
   }
   const ServerScope scope(waiting);
-  CUresult status = CUDA_SUCCESS;
-  const uint64_t wire = WireStream(stream, false, &status);
-  FixedBody<24> body;
-  body.Put<uint64_t>(
-      RegisterDeferred([latch](std::function<void()> done) { latch->WhenSet(std::move(done)); }));
-  body.Put<uint64_t>(0);
-  body.Put<uint64_t>(wire);
-  return Post(CallId::cuLaunchHostFunc, body.bytes());
+  return PostDeferred(stream,
+                      [latch](std::function<void()> done) { latch->WhenSet(std::move(done)); });
 }
 
 CUresult CopyAcross(CUdeviceptr dst, CUdeviceptr src, size_t bytes, uint64_t stream) {

@@ -26,6 +26,8 @@ CUresult WaitAcross(CUstream stream, Event* event, CUevent handle);
 // returns: a copy between devices needs no peer access that the program has enabled.
 //   *status  of asking for that
 bool IsAcross(CUdeviceptr dst, CUdeviceptr src, uint64_t stream, CUresult* status);
+// The current context's device may reach the memory of another of its server's when this returns.
+CUresult AskPeerAccess(int server_device);
 // In the stream's order. On a stream of the application's own, of either device or another, it
 // returns at once; on a default stream when it is done, behind all that both contexts were given.
 CUresult CopyAcross(CUdeviceptr dst, CUdeviceptr src, size_t bytes, uint64_t stream);

@@ -23,6 +23,11 @@ uint64_t PageUp(uint64_t bytes) {
   return AlignUp(bytes, static_cast<size_t>(sysconf(_SC_PAGESIZE)));
 }
 
+// Its own context, or another server's that has used it; nullptr: there is none.
+Context* ContextOn(Session* session, const Allocation& allocation) {
+  return allocation.context->session == session ? allocation.context : ContextFor(session);
+}
+
 // A copy that still has to land there, or to be read from there, comes first.
 CUresult AwaitCopies(const Allocation& allocation) {
   const auto* base = reinterpret_cast<const std::byte*>(allocation.base);
@@ -31,8 +36,7 @@ CUresult AwaitCopies(const Allocation& allocation) {
     Transfers& transfers = session->transfers();
     if (!transfers.AnyInRange(base, allocation.bytes) && !transfers.AnyLent(base, allocation.bytes))
       continue;
-    Context* context =
-        allocation.context->session == session ? allocation.context : ContextFor(session);
+    Context* context = ContextOn(session, allocation);
     if (context != nullptr) {
       const CUresult landed = Call_cuCtxSynchronize_v2(AsCuda(context));
       if (status == CUDA_SUCCESS) status = landed;
@@ -86,8 +90,7 @@ CUresult EndMapping(const Allocation& allocation) {
   CUresult status = CUDA_SUCCESS;
   for (Session* session : Sessions()) {
     if (!IsMirroredBy(allocation, session->index())) continue;
-    Context* context =
-        allocation.context->session == session ? allocation.context : ContextFor(session);
+    Context* context = ContextOn(session, allocation);
     if (context == nullptr || !context->alive.load()) continue;
     const CUresult over = Call_cuCtxSynchronize_v2(AsCuda(context));
     if (status == CUDA_SUCCESS) status = over;

@@ -76,6 +76,15 @@ void RememberFunctions(Image* image, Reader& in) {
   }
 }
 
+// Once more where the server's store let the image go that it had been offered.
+CUresult AskToLoad(Image* image, CallId call, std::span<const std::byte> body, Reply* reply) {
+  CUresult status = RoundTrip(call, body, reply);
+  if (status != CUDA_ERROR_NOT_FOUND) return status;
+  image->Unsend();
+  status = image->Offer();
+  return status == CUDA_SUCCESS ? RoundTrip(call, body, reply) : status;
+}
+
 CUresult SendLoad(Module* module, const Jit& jit) {
   CallId call = module->is_library ? CallId::cuLibraryLoadData : CallId::cuModuleLoadDataEx;
   CUresult status = module->image->Offer();
@@ -86,13 +95,7 @@ CUresult SendLoad(Module* module, const Jit& jit) {
     return Post(call, LoadBody(module, jit, 0).bytes());
   Builder body = LoadBody(module, jit, log | kWantsFunctions);
   Reply reply;
-  status = AskWithRoom([&] {
-    CUresult result = RoundTrip(call, body.bytes(), &reply);
-    if (result != CUDA_ERROR_NOT_FOUND) return result;
-    module->image->Unsend();  // the store let it go
-    result = module->image->Offer();
-    return result == CUDA_SUCCESS ? RoundTrip(call, body.bytes(), &reply) : result;
-  });
+  status = AskWithRoom([&] { return AskToLoad(module->image.get(), call, body.bytes(), &reply); });
   Reader outputs = reply.outputs();
   std::string_view info = outputs.GetString(), error = outputs.GetString();
   bool has_logs = outputs.ok();
@@ -148,15 +151,9 @@ CUresult BringLibrary(Module* library) {
   std::lock_guard lock(library->mutex);
   if ((library->servers.load() & here) != 0) return CUDA_SUCCESS;
   CUresult status = library->image->Offer();
-  if (status == CUDA_SUCCESS) {
-    status = RoundTrip(CallId::cuLibraryLoadData, library->load_body, nullptr);
-    if (status == CUDA_ERROR_NOT_FOUND) {  // the store let the image go
-      library->image->Unsend();
-      status = library->image->Offer();
-      if (status == CUDA_SUCCESS)
-        status = RoundTrip(CallId::cuLibraryLoadData, library->load_body, nullptr);
-    }
-  }
+  if (status == CUDA_SUCCESS)
+    status =
+        AskToLoad(library->image.get(), CallId::cuLibraryLoadData, library->load_body, nullptr);
   if (status == CUDA_SUCCESS) library->servers.fetch_or(here);
   return status;
 }

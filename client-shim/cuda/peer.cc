@@ -7,6 +7,7 @@
 #include "client-shim/core/calls.h"
 #include "client-shim/core/contexts.h"
 #include "client-shim/core/devices.h"
+#include "client-shim/cuda/across.h"
 #include "generated/client/calls.h"
 
 namespace farcall::client {
@@ -20,6 +21,12 @@ struct State {
 State* g_peers = new State;
 
 }  // namespace
+
+CUresult AskPeerAccess(int server_device) {
+  FixedBody<8> body;
+  body.Put<int32_t>(server_device);
+  return RoundTrip(CallId::cuCtxEnablePeerAccess, body.padded(), nullptr);
+}
 
 CUresult Call_cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) {
   Context *context = CurrentContext(), *peer = FindContext(peerContext);
@@ -35,9 +42,7 @@ CUresult Call_cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) {
   std::lock_guard lock(g_peers->mutex);
   if (g_peers->enabled.count({context->handle, peer->handle}) != 0)
     return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
-  FixedBody<8> body;
-  body.Put<int32_t>(peer->server_device);
-  status = RoundTrip(CallId::cuCtxEnablePeerAccess, body.padded(), nullptr);
+  status = AskPeerAccess(peer->server_device);
   if (status == CUDA_SUCCESS) g_peers->enabled.insert({context->handle, peer->handle});
   return status;
 }

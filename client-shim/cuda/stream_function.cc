@@ -10,16 +10,28 @@
 
 namespace farcall::client {
 
-CUresult PostHostFunction(CUstream stream, std::function<void(CUresult)> function,
-                          HostFunctionKind kind) {
+namespace {
+// `enroll` gives the function's number, once the stream is known to be one.
+template <typename Enroll>
+CUresult PostFunction(CUstream stream, Enroll enroll) {
   CUresult status = CUDA_SUCCESS;
   uint64_t wire = WireStream(stream, false, &status);
   if (status != CUDA_SUCCESS) return status;
   FixedBody<24> body;
-  body.Put<uint64_t>(RegisterHostFunction(std::move(function), kind));
+  body.Put<uint64_t>(enroll());
   body.Put<uint64_t>(0);
   body.Put<uint64_t>(wire);
   return Post(CallId::cuLaunchHostFunc, body.bytes());
+}
+}  // namespace
+
+CUresult PostHostFunction(CUstream stream, std::function<void(CUresult)> function,
+                          HostFunctionKind kind) {
+  return PostFunction(stream, [&] { return RegisterHostFunction(std::move(function), kind); });
+}
+
+CUresult PostDeferred(CUstream stream, std::function<void(std::function<void()> done)> function) {
+  return PostFunction(stream, [&] { return RegisterDeferred(std::move(function)); });
 }
 
 namespace {

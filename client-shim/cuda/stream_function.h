@@ -14,5 +14,7 @@ namespace farcall::client {
 // stream goes on once it has returned.
 CUresult PostHostFunction(CUstream stream, std::function<void(CUresult)> function,
                           HostFunctionKind kind);
+// The same of a function of ours; the stream goes on when it calls `done`, from any thread.
+CUresult PostDeferred(CUstream stream, std::function<void(std::function<void()> done)> function);
 
 }  // namespace farcall::client

@@ -20,6 +20,7 @@
 #include "pool/k8s/plugin_service.h"
 #include "pool/k8s/pod_watch.h"
 #include "pool/k8s/slots.h"
+#include "pool/stop_signals.h"
 #include "proto/printable.h"
 #include "settings/exit_code.h"
 #include "transport/url.h"
@@ -61,10 +62,7 @@ class Station final {
   }
 
   Status Open() {
-    sigset_t signals;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGTERM);
-    sigaddset(&signals, SIGINT);
+    const sigset_t signals = pool::StopSignals();
     signals_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     changes_ = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (signals_ < 0 || changes_ < 0 ||
@@ -158,12 +156,7 @@ Result<std::string> EndpointOf(const PluginOptions& options) {
 }  // namespace
 
 int RunPlugin(const PluginOptions& options) {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  sigprocmask(SIG_BLOCK, &signals, nullptr);
-  signal(SIGPIPE, SIG_IGN);
+  pool::BlockStopSignals();
   if (!IsName(options.node))
     return Fail(kExitUsage,
                 "--node " + Quoted(options.node) + ": write the node's name in Kubernetes");

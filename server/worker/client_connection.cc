@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/worker/client_connection.h"
 
+#include "proto/ucx_transport.h"
 #include "transport/handshake.h"
 #include "transport/shm/shm_channel.h"
 #include "transport/tls/tls_channel.h"
@@ -21,13 +22,20 @@ Result<std::unique_ptr<Channel>> TakeConnection(int fd, std::span<const std::byt
   return channel;
 }
 
-Result<UcxEndPointer> PrepareUcx(size_t window_bytes) {
+Result<UcxEndPointer> PrepareUcx(const Welcome& welcome, size_t window_bytes) {
+  if (!UsesUcx(welcome)) {
+    return UcxEndPointer();
+  }
   Result<UcxContext*> context = UcxContext::OfProcess();
   Result<UcxEndPointer> end =
       context.ok() ? MakeUcxEnd(**context, window_bytes) : Result<UcxEndPointer>(context.status());
   return end.ok() ? std::move(end)
                   : Result<UcxEndPointer>(
                         Status(end.status().code(), "on the server: " + end.status().message()));
+}
+
+std::unique_ptr<Channel> GoOn(std::unique_ptr<Channel> channel, UcxEndPointer ucx) {
+  return ucx == nullptr ? std::move(channel) : MakeUcxChannel(std::move(channel), std::move(ucx));
 }
 
 }  // namespace farcall::server

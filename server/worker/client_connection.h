@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 
+#include "proto/handshake.h"
 #include "transport/channel.h"
 #include "transport/ucx/ucx_channel.h"
 
@@ -18,8 +19,10 @@ namespace farcall::server {
 Result<std::unique_ptr<Channel>> TakeConnection(int fd, std::span<const std::byte> state,
                                                 size_t ring_bytes);
 
-// Its connection goes on by UCX once it is welcomed; the end is made before, so that it is welcomed
-// to nothing that fails.   Errors  kUnavailable
-Result<UcxEndPointer> PrepareUcx(size_t window_bytes);
+// Whether a connection goes on by UCX once it is welcomed, `welcome` says; the end is made before,
+// so that it is welcomed to nothing that fails. Null: it does not.   Errors  kUnavailable
+Result<UcxEndPointer> PrepareUcx(const Welcome& welcome, size_t window_bytes);
+// A connection that has been welcomed, by UCX if there is an end for it.
+std::unique_ptr<Channel> GoOn(std::unique_ptr<Channel> channel, UcxEndPointer ucx);
 
 }  // namespace farcall::server

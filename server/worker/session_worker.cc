@@ -33,6 +33,7 @@
 #include "server/worker/control_client.h"
 #include "server/worker/net_pacer.h"
 #include "server/worker/numa.h"
+#include "server/worker/skipped_report.h"
 #include "server/worker/system_calls.h"
 #include "transport/handshake.h"
 #include "transport/link/chunk_packing.h"
@@ -174,16 +175,10 @@ class SessionWorker {
     welcome.features |= FeatureBit(SessionFeature::kNvml);
 #endif
     output_ = options.output;
-    UcxEndPointer ucx;
-    if (UsesUcx(welcome)) {
-      Result<UcxEndPointer> end = PrepareUcx(kUcxLogWindowBytes);
-      FARCALL_TRY(end.status());
-      ucx = std::move(*end);
-    }
+    Result<UcxEndPointer> ucx = PrepareUcx(welcome, kUcxLogWindowBytes);
+    FARCALL_TRY(ucx.status());
     FARCALL_TRY(SendWelcome(*channel_, setup_.answer, welcome, Clock::now() + seconds(10)));
-    if (ucx != nullptr) {
-      channel_ = MakeUcxChannel(std::move(channel_), std::move(ucx));
-    }
+    channel_ = GoOn(std::move(channel_), std::move(*ucx));
     library_memory_ = new LibraryMemory(api_, control_, session->memory(),
                                         [this](int device) { RecallFrom(device, ~0ull >> 1); });
     library_memory_->Watch();
@@ -217,31 +212,8 @@ class SessionWorker {
       (void)control::SendToSupervisor(control_.fd(),
                                       control::Peak{.device = device, .bytes = bytes});
     }
-    ReportSkipped();
-  }
-
-  // Bounded: the supervisor's queue is.
-  void ReportSkipped() {
-    constexpr size_t kMaxNamed = 64;
-    if (setup_.device_kind != "cpu-skip") {
-      return;
-    }
-    const auto skipped = SkippedKernels(api_);
-    if (!skipped) {
-      return;
-    }
-    control::Skipped rest{.kernel = "(others)"};
-    for (size_t i = 0; i < skipped->size(); ++i) {
-      const SkippedKernel& kernel = (*skipped)[i];
-      if (i >= kMaxNamed) {
-        rest.launches += kernel.launches;
-        continue;
-      }
-      (void)control::SendToSupervisor(
-          control_.fd(), control::Skipped{.kernel = kernel.name, .launches = kernel.launches});
-    }
-    if (rest.launches != 0) {
-      (void)control::SendToSupervisor(control_.fd(), rest);
+    if (setup_.device_kind == "cpu-skip") {
+      ReportSkipped(api_, control_.fd());
     }
   }
 
@@ -423,20 +395,14 @@ class SessionWorker {
     welcome.first_credit = {};  // granted once
     welcome.received_seq = session_->link().received_seq();
     welcome.received_chunks = session_->link().chunks_received();
-    UcxEndPointer ucx;
-    if (UsesUcx(welcome)) {
-      Result<UcxEndPointer> end = PrepareUcx(window_bytes);
-      if (!end.ok()) {
-        (void)SendRefuse(*channel, {end.status().code(), end.status().message()},
-                         Clock::now() + seconds(2));
-        return nullptr;
-      }
-      ucx = std::move(*end);
-    }
-    if (!SendWelcome(*channel, answer, welcome, Clock::now() + seconds(2)).ok()) {
+    Result<UcxEndPointer> ucx = PrepareUcx(welcome, window_bytes);
+    if (!ucx.ok()) {
+      (void)SendRefuse(*channel, {ucx.status().code(), ucx.status().message()},
+                       Clock::now() + seconds(2));
       return nullptr;
     }
-    return ucx == nullptr ? std::move(channel) : MakeUcxChannel(std::move(channel), std::move(ucx));
+    const bool sent = SendWelcome(*channel, answer, welcome, Clock::now() + seconds(2)).ok();
+    return sent ? GoOn(std::move(channel), std::move(*ucx)) : nullptr;
   }
 
   std::unique_ptr<ComputeGate> MakeGate(int devices) {

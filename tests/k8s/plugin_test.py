@@ -191,7 +191,15 @@ class Plugin(PluginCase):
         self.assertEqual(os.stat(self.folder / "state").st_mode & 0o777, 0o700)
 
     def test_devices_that_are_not_ours_are_refused(self):
-        for ids in (["slot-64"], ["slot-01"], ["slot--1"], ["gpu0"], [], ["slot-1", "slot-1"], ["slot-99999999999"]):  # fmt: skip
+        for ids in (
+            ["slot-64"],
+            ["slot-01"],
+            ["slot--1"],
+            ["gpu0"],
+            [],
+            ["slot-1", "slot-1"],
+            ["slot-99999999999"],
+        ):
             self.kubelet.do("allocate", ids=ids)
             told = self.kubelet.wait("allocated")
             self.assertEqual(told["code"], INVALID, (ids, told["message"]))
@@ -314,7 +322,16 @@ class Plugin(PluginCase):
         self.assertEqual(self.live(), [])
 
     def test_quantities_are_those_of_kubernetes(self):
-        for slot, (text, size) in enumerate((("4Gi", 4 * GIB), ("4G", 4 * 10**9), ("1.5Gi", 3 * GIB // 2), ("512Mi", 512 * MIB), ("1073741824", GIB), ("4GiB", 4 * GIB))):  # fmt: skip
+        for slot, (text, size) in enumerate(
+            (
+                ("4Gi", 4 * GIB),
+                ("4G", 4 * 10**9),
+                ("1.5Gi", 3 * GIB // 2),
+                ("512Mi", 512 * MIB),
+                ("1073741824", GIB),
+                ("4GiB", 4 * GIB),
+            )
+        ):
             pod = self.run_pod(f"pod-{slot}", slot, mem=text)
             self.assertEqual(self.claim_at(slot)["request"]["memory_bytes"], str(size), text)
             self.api.delete(pod)
@@ -392,7 +409,9 @@ class Plugin(PluginCase):
         over = self.api.add("over")
         self.hold(over, 3)
         self.api.finish(over)
-        for slot, why in enumerate(("not found", "not bound to node node-1", "does not ask for 1", "is over")):  # fmt: skip
+        for slot, why in enumerate(
+            ("not found", "not bound to node node-1", "does not ask for 1", "is over")
+        ):
             self.prestart(slot)
             self.assertIn(why, self.started(code=REFUSED))
         self.assertEqual(self.live(), [])

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions over ucx://: programs, who offers it, what is said where it is missing, and the ends of clients and workers."""
+"""Sessions over ucx://: programs, who offers it, what is said where it is missing, and how clients
+and workers end."""
 
 import ctypes.util
 import json

@@ -17,7 +17,7 @@ namespace {
 constexpr unsigned kDataMessage = 0x46, kCreditMessage = 0x47;
 // Of a ring: long enough for a rendezvous to pay, short enough for several to be under way.
 constexpr size_t kMaxPieceBytes = 256u << 10;
-constexpr int kMostTurns = 256;
+constexpr int kMaxTurns = 256;
 constexpr auto kDrainLimit = std::chrono::milliseconds(100);
 constexpr auto kCloseLimit = std::chrono::seconds(1);
 
@@ -226,7 +226,7 @@ void UcxEnd::Progress() {
   if (!use) {
     return Fail({Code::kDisconnected, "ucx: this process ends"});
   }
-  for (int turn = 0; turn < kMostTurns && api_.progress(worker_) != 0; ++turn) {
+  for (int turn = 0; turn < kMaxTurns && api_.progress(worker_) != 0; ++turn) {
   }
   while (!outgoing_.empty() && outgoing_.front().is_done) {
     released_ = outgoing_.front().end_position;

@@ -30,39 +30,12 @@
 #include "server/worker/sandbox.h"
 #include "server/worker/system_calls.h"
 #include "server/worker/warm_worker.h"
+#include "tests/unit/server/in_child.h"
 
 namespace farcall::server {
 namespace {
 
 namespace fs = std::filesystem;
-
-// What `attempt` says in a child of its own: empty is well.
-std::string InChild(const std::function<std::string()>& attempt) {
-  int ends[2];
-  if (pipe(ends) != 0) return "no pipe";
-  pid_t child = fork();
-  if (child == 0) {
-    const std::string said = attempt();
-    (void)!write(ends[1], said.data(), said.size());
-    _exit(0);
-  }
-  close(ends[1]);
-  std::string said(4096, 0);
-  ssize_t got = read(ends[0], said.data(), said.size());
-  close(ends[0]);
-  int status = 0;
-  waitpid(child, &status, 0);
-  said.resize(got < 0 ? 0 : static_cast<size_t>(got));
-  return WIFEXITED(status) ? said : "it ended by signal " + std::to_string(WTERMSIG(status));
-}
-
-// "" if the call failed so.
-std::string Fails(const char* what, long result, int error) {
-  const int got = errno;
-  return result < 0 && got == error
-             ? ""
-             : std::string(what) + ": " + (result < 0 ? strerror(got) : "it went through") + "; ";
-}
 
 class SandboxEscapeTest : public ::testing::Test {
  protected:
