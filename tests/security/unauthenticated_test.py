@@ -39,6 +39,18 @@ def descriptors(pid):
     return len(list(pathlib.Path(f"/proc/{pid}/fd").iterdir()))
 
 
+def settled_descriptors(pid):
+    """Once their number stays: a server closes those of a session after its worker has gone."""
+    counts = []
+
+    def is_steady():
+        counts.append(descriptors(pid))
+        return len(counts) > 50 and len(set(counts[-50:])) == 1
+
+    until(is_steady, what="the number of descriptors stays")
+    return counts[-1]
+
+
 def limit_of_descriptors(pid):
     for line in pathlib.Path(f"/proc/{pid}/limits").read_text().splitlines():
         if line.startswith("Max open files"):
@@ -168,7 +180,7 @@ class Unauthenticated(unittest.TestCase):
         self.assertEqual(limit_of_descriptors(pid), 400, "its soft limit is raised to the hard one")
         self.judge("nobody else", "honest", server.port, 1)
         until(lambda: len(server.workers()) == 1, what="the honest client's sessions are over")
-        before = descriptors(pid)
+        before = settled_descriptors(pid)
         for mode in FLOODS:
             self.flood(server.port, mode, 2)
         self.assertIsNone(server.process.poll(), server.log_text())
@@ -184,7 +196,7 @@ class Unauthenticated(unittest.TestCase):
         pid, count = server.process.pid, 300 if INSTRUMENTED else 3000
         self.judge("nobody else", "honest", server.port, 0.5)
         until(lambda: not server.workers(), what="the honest client's sessions are over")
-        before, memory = descriptors(pid), resident_bytes(pid)
+        before, memory = settled_descriptors(pid), resident_bytes(pid)
         silent = [
             self.peer(mode, server.port, source, 60, count // 2, is_gentle=True)
             for mode, source in (("silence", OWN), ("half", OTHERS[0]))
@@ -223,7 +235,7 @@ class Unauthenticated(unittest.TestCase):
         port, pid = int(pool.endpoint.rsplit(":", 1)[1]), pool.process.pid
         self.assertEqual(limit_of_descriptors(pid), 400, "its soft limit is raised to the hard one")
         self.judge("nobody else", "honest-pool", port, 0.5)
-        before = descriptors(pid)
+        before = settled_descriptors(pid)
         for mode in ("wrong-tokens", "connects", "silence", "half"):
             self.flood(port, mode, 1.5, honest="honest-pool")
         self.assertIsNone(pool.process.poll(), pool.log_text())
