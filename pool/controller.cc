@@ -41,8 +41,13 @@ Core LoadCore(const Loaded& loaded, const Timing& timing, const Limits& limits, 
     pb::StoredJoinToken token;
     if (token.ParseFromString(value)) join_tokens[token.hash()] = {token.host(), token.expires()};
   }
+  std::vector<Project> projects;
+  for (const std::string& value : loaded.projects) {
+    pb::Project project;
+    if (project.ParseFromString(value)) projects.push_back(FromProto(project));
+  }
   Core core(timing, limits);
-  core.Load(std::move(claims), std::move(hosts), now, std::move(join_tokens));
+  core.Load(std::move(claims), std::move(hosts), now, std::move(join_tokens), std::move(projects));
   return core;
 }
 
@@ -123,6 +128,7 @@ void Controller::Gather(const Effects& effects, Touched* touched) {
   touched->claims.insert(effects.claims.begin(), effects.claims.end());
   touched->hosts.insert(effects.hosts.begin(), effects.hosts.end());
   touched->join_tokens.insert(effects.join_tokens.begin(), effects.join_tokens.end());
+  touched->projects.insert(effects.projects.begin(), effects.projects.end());
   touched->erased.insert(effects.erased_claims.begin(), effects.erased_claims.end());
   for (const auto* shown : {&effects.claims, &effects.notified_claims, &effects.shown_claims})
     touched->shown_claims.insert(shown->begin(), shown->end());
@@ -134,7 +140,7 @@ void Controller::Gather(const Effects& effects, Touched* touched) {
 
 Batch Controller::Writes(Touched& touched, Ms now) {
   if (touched.has_tick || !touched.claims.empty() || !touched.hosts.empty() ||
-      !touched.erased.empty() || !touched.join_tokens.empty())
+      !touched.erased.empty() || !touched.join_tokens.empty() || !touched.projects.empty())
     touched.claims.merge(std::exchange(late_, {}));
   Batch batch;
   for (const std::string& id : touched.claims)
@@ -157,6 +163,11 @@ Batch Controller::Writes(Touched& touched, Ms now) {
       stored.set_expires(token->second.expires_unix);
     }
     batch.writes.push_back({"join_token", hash, stored.SerializeAsString()});
+  }
+  for (const std::string& name : touched.projects) {
+    const ProjectState* state = core_.FindProject(name);
+    batch.writes.push_back(
+        {"project", name, state == nullptr ? "" : ToProto(state->project).SerializeAsString()});
   }
   return batch;
 }

@@ -50,6 +50,7 @@ pb::ClaimRequest ToProto(const Ask& ask) {
   request.set_net_bytes_per_s(ask.net_bytes_per_s);
   request.set_queue_priority(ask.queue_priority);
   request.set_preemptible(ask.preemptible);
+  request.set_project(ask.project);
   return request;
 }
 
@@ -82,12 +83,14 @@ std::optional<Refusal> ToAsk(const pb::ClaimRequest& request, bool spread, Ask* 
   for (auto [text, field] : {std::pair(&request.model(), "model"),
                              {&request.host(), "host"},
                              {&request.owner(), "owner"},
+                             {&request.project(), "project"},
                              {&request.idempotency_key(), "idempotency_key"}})
     if (text->size() > kMaxText)
       return Wrong(field, std::string(field) + " of " + std::to_string(text->size()) +
                               " characters: at most " + std::to_string(kMaxText));
   ask->model = request.model();
   ask->host = request.host();
+  ask->project = request.project();
   ask->seats = request.max_sessions() == 0 ? kDefaultSeats : request.max_sessions();
   ask->queue_ms = request.queue_ms();
   ask->lifetime_ms = request.lifetime_ms();
@@ -148,6 +151,7 @@ pb::Claim ToProto(const Claim& claim, const Host* host) {
   told.set_host_lost(host != nullptr && host->state == HostState::kLost);
   told.set_order(claim.order);
   told.set_preempted_by(claim.preempted_by);
+  told.set_project(claim.ask.project);
   if (claim.state == ClaimState::kReleasing)
     told.set_next_state(claim.requeues ? "pending" : std::string(ToText(claim.final_state)));
   told.set_quota(claim.quota_revision);

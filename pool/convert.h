@@ -18,6 +18,10 @@ pb::Claim ToProto(const Claim& claim, const Host* host);
 pb::Host ToProto(const Host& host, Ms now);
 pb::Gpu ToProto(const Gpu& gpu, const std::string& host, uint32_t index);
 pb::Explanation ToProto(const Explanation& told);
+// Of projects: convert_project.cc.
+Project FromProto(const pb::Project& given);
+pb::Project ToProto(const Project& project);
+pb::Project ToProto(const ProjectState& state);
 pb::Grant ToProto(const Grant& grant);
 
 // As the store holds them.

@@ -171,6 +171,36 @@ class GrpcServer::HostsService final : public v1::Hosts::Service {
   Judge& judge_;
 };
 
+class GrpcServer::ProjectsService final : public v1::Projects::Service {
+ public:
+  ProjectsService(farcall::pool::Service* service, Judge& judge)
+      : service_(service), judge_(judge) {}
+  grpc::Status List(grpc::ServerContext* context, const v1::ListProjectsRequest* request,
+                    v1::ProjectList* answer) override {
+    std::optional<Caller> caller = CallerOf(judge_, *context);
+    return caller ? ToGrpc(service_->ListProjects(*caller, *request, answer)) : kWrongToken;
+  }
+  grpc::Status Get(grpc::ServerContext* context, const v1::ProjectName* name,
+                   v1::Project* answer) override {
+    std::optional<Caller> caller = CallerOf(judge_, *context);
+    return caller ? ToGrpc(service_->GetProject(*caller, *name, answer)) : kWrongToken;
+  }
+  grpc::Status Set(grpc::ServerContext* context, const v1::Project* given,
+                   v1::Project* answer) override {
+    std::optional<Caller> caller = CallerOf(judge_, *context);
+    return caller ? ToGrpc(service_->ChangeProject(*caller, *given, answer)) : kWrongToken;
+  }
+  grpc::Status Delete(grpc::ServerContext* context, const v1::ProjectName* name,
+                      v1::Project* answer) override {
+    std::optional<Caller> caller = CallerOf(judge_, *context);
+    return caller ? ToGrpc(service_->DeleteProject(*caller, *name, answer)) : kWrongToken;
+  }
+
+ private:
+  farcall::pool::Service* const service_;
+  Judge& judge_;
+};
+
 // A host's stream. It lives until gRPC is done with it; the controller's answers hold it meanwhile.
 class GrpcServer::AgentStream final
     : public grpc::ServerBidiReactor<v1::HostReport, v1::HostAnswer>,
@@ -352,6 +382,7 @@ GrpcServer::~GrpcServer() {
 Status GrpcServer::Open() {
   claims_ = std::make_unique<ClaimsService>(service_, judge_);
   hosts_ = std::make_unique<HostsService>(service_, judge_);
+  projects_ = std::make_unique<ProjectsService>(service_, judge_);
   link_ = std::make_unique<LinkService>(service_, options_);
   LinkService* link = link_.get();
   service_->controller().OnPush(
@@ -362,6 +393,7 @@ Status GrpcServer::Open() {
   builder.AddListeningPort(options_.address, *credentials, &port_);
   builder.RegisterService(claims_.get());
   builder.RegisterService(hosts_.get());
+  builder.RegisterService(projects_.get());
   builder.RegisterService(link_.get());
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);

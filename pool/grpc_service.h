@@ -40,6 +40,7 @@ class GrpcServer {
  private:
   class ClaimsService;
   class HostsService;
+  class ProjectsService;
   class LinkService;
   class AgentStream;
 
@@ -48,6 +49,7 @@ class GrpcServer {
   Judge judge_;
   std::unique_ptr<ClaimsService> claims_;
   std::unique_ptr<HostsService> hosts_;
+  std::unique_ptr<ProjectsService> projects_;
   std::unique_ptr<LinkService> link_;
   std::unique_ptr<grpc::Server> server_;
   int port_ = 0;

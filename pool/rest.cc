@@ -9,6 +9,7 @@
 #include <set>
 
 #include "pool/http_router.h"
+#include "pool/rest_message.h"
 #include "proto/printable.h"
 #include "transport/tls/identity.h"
 
@@ -41,11 +42,11 @@ void Say(httplib::Response& response, const Outcome& outcome) {
   Say(response, outcome.http, outcome.error);
 }
 
-// A row: the verb, the path with {id}, what comes in, what goes out.
+// A row: the verb, the path with {id} or {project}, what comes in, what goes out.
 struct Route {
   const char *method, *path;
   const Message *in, *out;  // prototypes
-  const char* name_field;   // of `in`, what {id} is; nullptr: the path has none
+  const char* name_field;   // of `in`, what that is; nullptr: the path has none
   std::function<Outcome(Service&, const Caller&, const Message&, Message*)> run;
 };
 
@@ -98,6 +99,10 @@ const std::vector<Route>& Routes() {
       MakeRoute("POST", "/v1/claims/{id}:renew", "id", &Service::Renew),
       MakeRoute("POST", "/v1/claims/{id}:explain", "id", &Service::Explain),
       MakeRoute("POST", "/v1/claims/{id}:connect", "id", &Service::Connect),
+      MakeRoute("GET", "/v1/projects", nullptr, &Service::ListProjects),
+      MakeRoute("GET", "/v1/projects/{project}", "name", &Service::GetProject),
+      MakeRoute("PUT", "/v1/projects/{project}", "name", &Service::ChangeProject),
+      MakeRoute("DELETE", "/v1/projects/{project}", "name", &Service::DeleteProject),
       PlainRoute("/v1/hosts", &Service::ListHosts),
       PlainRoute("/v1/gpus", &Service::ListGpus),
       PlainRoute("/v1/sessions", &Service::GetStatus),
@@ -112,81 +117,19 @@ const std::vector<Route>& Routes() {
 }
 
 std::string Pattern(std::string path) {
-  size_t at = path.find("{id}");
-  if (at != std::string::npos) path.replace(at, 4, R"(([A-Za-z0-9._-]{1,128}))");
+  for (auto [name, pattern] :
+       {std::pair<std::string_view, const char*>("{id}", R"(([A-Za-z0-9._-]{1,128}))"),
+        {"{project}", R"(([A-Za-z0-9._/-]{1,128}))"}}) {
+    size_t at = path.find(name);
+    if (at != std::string::npos) path.replace(at, name.size(), pattern);
+  }
   return path;
-}
-
-// A query's or header's value into the field of that name.
-bool SetField(Message* message, const std::string& name, const std::string& value) {
-  const FieldDescriptor* field = message->GetDescriptor()->FindFieldByName(name);
-  if (field == nullptr || field->is_repeated()) return false;
-  const google::protobuf::Reflection* reflection = message->GetReflection();
-  auto number = [&](auto* into) {
-    auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), *into);
-    return error == std::errc() && end == value.data() + value.size();
-  };
-  uint64_t u64 = 0;
-  uint32_t u32 = 0;
-  int64_t i64 = 0;
-  switch (field->cpp_type()) {
-    case FieldDescriptor::CPPTYPE_STRING:
-      if (!IsUtf8(value)) return false;  // protobuf could not read it back from the store
-      reflection->SetString(message, field, value);
-      return true;
-    case FieldDescriptor::CPPTYPE_UINT64:
-      if (!number(&u64)) return false;
-      reflection->SetUInt64(message, field, u64);
-      return true;
-    case FieldDescriptor::CPPTYPE_UINT32:
-      if (!number(&u32)) return false;
-      reflection->SetUInt32(message, field, u32);
-      return true;
-    case FieldDescriptor::CPPTYPE_INT64:
-      if (!number(&i64)) return false;
-      reflection->SetInt64(message, field, i64);
-      return true;
-    default:
-      return false;
-  }
-}
-
-// The request's message, from body, query, path and headers.
-Outcome ReadMessage(const Route& route, const httplib::Request& request, Message* in) {
-  if (!request.body.empty()) {
-    if (!IsUtf8(request.body))
-      return Failed(400, "invalid", "the body is no UTF-8", "body", "JSON is");
-    auto parsed = google::protobuf::util::JsonStringToMessage(request.body, in);
-    if (!parsed.ok())
-      return Failed(400, "invalid", "the body: " + Printable(std::string(parsed.message()), 300),
-                    "body", "its fields are those of /openapi.json");
-  }
-  // curl calls a body a form unless told otherwise, and then the library has put it there too.
-  for (const auto& [name, value] : request.body.empty() ? request.params : httplib::Params())
-    if (!SetField(in, name, value))
-      return Failed(400, "invalid",
-                    "query '" + Printable(name, 64) + "=" + Printable(value, 64) + "'", name,
-                    "its names are those of /openapi.json");
-  if (std::string match = request.get_header_value("If-Match"); !match.empty()) {
-    std::erase(match, '"');
-    if (!SetField(in, "if_revision", match))
-      return Failed(400, "invalid", "If-Match '" + Printable(match, 64) + "': a revision",
-                    "If-Match");
-  }
-  // Where a request knows none, the key says nothing.
-  if (std::string key = request.get_header_value("Idempotency-Key"); !key.empty()) {
-    if (!IsUtf8(key))
-      return Failed(400, "invalid", "Idempotency-Key is no UTF-8", "Idempotency-Key");
-    SetField(in, "idempotency_key", key);
-  }
-  if (route.name_field != nullptr) SetField(in, route.name_field, request.matches[1].str());
-  return {};
 }
 
 void Serve(const Route& route, Service& service, const Caller& caller,
            const httplib::Request& request, httplib::Response& response) {
   std::unique_ptr<Message> in(route.in->New()), out(route.out->New());
-  Outcome outcome = ReadMessage(route, request, in.get());
+  Outcome outcome = ReadMessage(request, route.name_field, in.get());
   if (outcome.ok()) outcome = route.run(service, caller, *in, out.get());
   if (!outcome.ok()) return Say(response, outcome);
   if (const FieldDescriptor* revision = out->GetDescriptor()->FindFieldByName("revision"))
@@ -234,6 +177,12 @@ void Describe(const Descriptor* message, Json* schemas) {
   (*schemas)[message->name()]["properties"] = properties;
 }
 
+// What stands between braces in a path.
+std::string Parameter(const std::string& path) {
+  const size_t begin = path.find('{') + 1;
+  return path.substr(begin, path.find('}') - begin);
+}
+
 HttpFront::Bounds HealthBounds() {
   HttpFront::Bounds bounds;
   bounds.waiting = 256;
@@ -262,9 +211,11 @@ std::string OpenApi() {
     operation["responses"]["default"] = {{"description", "an error"},
                                          {"content", content(&pb::Error::default_instance())}};
     if (route.name_field != nullptr)
-      operation["parameters"] = {
-          {{"name", "id"}, {"in", "path"}, {"required", true}, {"schema", {{"type", "string"}}}}};
-    if (method == "post" || method == "patch")
+      operation["parameters"] = {{{"name", Parameter(route.path)},
+                                  {"in", "path"},
+                                  {"required", true},
+                                  {"schema", {{"type", "string"}}}}};
+    if (method == "post" || method == "patch" || method == "put")
       operation["requestBody"] = {{"content", content(route.in)}};
   }
   Describe(pb::Error::descriptor(), &schemas);
@@ -326,6 +277,7 @@ void RestServer::AddRoutes() {
     if (method == "DELETE") server_->Delete(pattern.c_str(), handler);
     if (method == "POST") server_->Post(pattern.c_str(), handler);
     if (method == "PATCH") server_->Patch(pattern.c_str(), handler);
+    if (method == "PUT") server_->Put(pattern.c_str(), handler);
   }
 }
 

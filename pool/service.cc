@@ -36,6 +36,17 @@ std::string HashOf(std::string_view secret) {
   return HexOf(Sha256(BytesOf(secret)));
 }
 
+Outcome NoClaim(const std::string& id) {
+  return Failed(404, "not_found", "there is no claim '" + id.substr(0, 64) + "'", "id",
+                "farcall pool list shows them");
+}
+
+std::optional<uint64_t> IfRevision(uint64_t revision) {
+  return revision == 0 ? std::nullopt : std::optional(revision);
+}
+
+}  // namespace
+
 Outcome Of(const Refusal& refusal) {
   switch (refusal.code) {
     case RefusalCode::kDenied:
@@ -53,21 +64,10 @@ Outcome Of(const Refusal& refusal) {
   }
 }
 
-Outcome NoClaim(const std::string& id) {
-  return Failed(404, "not_found", "there is no claim '" + id.substr(0, 64) + "'", "id",
-                "farcall pool list shows them");
-}
-
 Outcome NotTheirs() {
   return Failed(403, "forbidden", "only the pool's operator may ask for this", "Authorization",
                 "the token of farcall pool serve --token-file may");
 }
-
-std::optional<uint64_t> IfRevision(uint64_t revision) {
-  return revision == 0 ? std::nullopt : std::optional(revision);
-}
-
-}  // namespace
 
 Outcome Failed(int http, std::string code, std::string message, std::string field,
                std::string hint) {

@@ -64,6 +64,12 @@ class Service {
   Outcome Join(const Caller& caller, const pb::JoinRequest& request, pb::Joined* joined);
   // Whose agent it is that shows "Bearer CREDENTIAL"; "": whoever it says.   nullopt: nobody's
   std::optional<std::string> HostOf(std::string_view authorization) const;
+  // Projects (service_projects.cc) are the operator's to change.
+  Outcome ListProjects(const Caller& caller, const pb::ListProjectsRequest& request,
+                       pb::ProjectList* list);
+  Outcome GetProject(const Caller& caller, const pb::ProjectName& name, pb::Project* project);
+  Outcome ChangeProject(const Caller& caller, const pb::Project& given, pb::Project* project);
+  Outcome DeleteProject(const Caller& caller, const pb::ProjectName& name, pb::Project* project);
   Outcome GetInfo(const Caller& caller, pb::Info* info);
   // What a host has told of itself, and of all of them.
   void NoteStatus(const std::string& host, control::v1::ServerStatus status);
@@ -110,6 +116,9 @@ class Service {
   Places waiters_{24, 8};  // threads of the addresses that wait for a claim
 };
 
+// Of the core's refusal.
+Outcome Of(const Refusal& refusal);
+Outcome NotTheirs();  // only the operator may
 Outcome Failed(int http, std::string code, std::string message, std::string field = "",
                std::string hint = "");
 

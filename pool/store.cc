@@ -14,8 +14,8 @@ namespace farcall::pool {
 
 namespace {
 
-constexpr int kSchema = 2;
-constexpr const char* kTables[] = {"claim", "host", "join_token"};
+constexpr int kSchema = 3;
+constexpr const char* kTables[] = {"claim", "host", "join_token", "project"};
 constexpr int kBusyMs = 5000;
 
 // Runs a statement that gives no rows.
@@ -101,6 +101,10 @@ Status Store::Migrate() {
     FARCALL_TRY(
         Run("CREATE TABLE join_token(key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;"
             "PRAGMA user_version=2"));
+  if (found < 3)
+    FARCALL_TRY(
+        Run("CREATE TABLE project(key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;"
+            "PRAGMA user_version=3"));
   return Run("COMMIT");
 }
 
@@ -127,6 +131,8 @@ Status Store::Load(Loaded* loaded) {
   FARCALL_TRY(read("SELECT value FROM host", [&](std::string v) { loaded->hosts.push_back(v); }));
   FARCALL_TRY(read("SELECT value FROM join_token",
                    [&](std::string v) { loaded->join_tokens.push_back(v); }));
+  FARCALL_TRY(
+      read("SELECT value FROM project", [&](std::string v) { loaded->projects.push_back(v); }));
   std::string secret;
   FARCALL_TRY(read("SELECT value FROM meta WHERE key = 'key'", [&](std::string v) { secret = v; }));
   FARCALL_TRY(

@@ -16,6 +16,7 @@ int main(int argc, char** argv) {
   farcall::cli::AddPoolServeCommand(app, exit_code);
   farcall::cli::AddPoolDevCommand(app, exit_code);
   farcall::cli::AddPoolVerbs(app, exit_code);
+  farcall::cli::AddPoolProjectCommand(app, exit_code);
   farcall::cli::AddK8sCommand(app, exit_code);
   auto pool = std::make_shared<farcall::pool::PoolAddress>();
   CLI::App* agent = app.add_subcommand("agent", "Started by farcall serve --pool");

@@ -11,6 +11,7 @@
 #include <memory>
 #include <string_view>
 
+#include "cli/pool/call.h"
 #include "cli/pool/commands.h"
 #include "cli/pool/pool_options.h"
 #include "cli/pool/queue_priority.h"
@@ -27,27 +28,6 @@ namespace {
 
 namespace pb = farcall::pool::v1;
 
-// Prints the answer's JSON, or leaves the answer to the caller.
-int Call(const PoolOptions& pool, const std::string& method, const std::string& path,
-         const google::protobuf::Message* in, google::protobuf::Message* out) {
-  pool::PoolAddress address;
-  Status done = FindPool(pool, &address);
-  std::string json;
-  if (done.ok()) done = pool::RestCall(address, method, path, in, out, &json);
-  if (!done.ok()) {
-    std::fprintf(stderr, "farcall pool: %s\n", Printable(done.message(), kMaxMessageBytes).c_str());
-    return done.code() == Code::kInvalid ? kExitUsage : kExitFailure;
-  }
-  if (pool.json) std::fputs(AsciiJson(json).c_str(), stdout);
-  return 0;
-}
-
-std::string Gib(uint64_t bytes) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.1f", static_cast<double>(bytes) / (1ull << 30));
-  return text;
-}
-
 void Print(const pb::Claim& claim) {
   std::printf("%s  %-9s", Printable(claim.id()).c_str(), Printable(claim.state()).c_str());
   if (!claim.host().empty()) {
@@ -62,6 +42,8 @@ void Print(const pb::Claim& claim) {
   if (claim.request().queue_priority() != 0)
     std::printf("  priority %d", claim.request().queue_priority());
   if (claim.request().preemptible()) std::printf("  preemptible");
+  if (!claim.project().empty() && claim.project() != "default")
+    std::printf("  project %s", Printable(claim.project()).c_str());
   if (claim.sessions() != 0) std::printf("  %u session(s)", claim.sessions());
   if (claim.host_lost()) std::printf("  host_lost");
   if (!claim.reason().empty())
@@ -162,6 +144,9 @@ void AddRequest(CLI::App& app, int& exit_code) {
   command->add_flag_callback(
       "--preemptible", [flags] { flags->request.set_preemptible(true); },
       "let claims of a higher queue priority have its place, after a warning");
+  command->add_option_function<std::string>(
+      "--project", [flags](const std::string& text) { flags->request.set_project(text); },
+      "project whose quota the claim counts against (default: default)");
   command->add_option_function<std::string>(
       "--model", [flags](const std::string& text) { flags->request.set_model(text); },
       "text that the GPU's name has to contain");

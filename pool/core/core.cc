@@ -23,12 +23,13 @@ const Claim* Core::Find(const std::string& id) const {
 }
 
 void Core::Load(std::vector<Claim> claims, std::vector<Host> hosts, Ms now,
-                std::map<std::string, JoinToken> join_tokens) {
+                std::map<std::string, JoinToken> join_tokens, std::vector<Project> projects) {
   // Beyond what the one before can have given out and not stored.
   constexpr uint64_t kUnstored = 1'000'000;
   now_ = now;
   settled_at_ = After(now, timing_.settle);
   join_tokens_ = std::move(join_tokens);
+  LoadProjects(std::move(projects));
   for (Host& host : hosts) {
     host.state = HostState::kJoining;
     host.heard = host.suspect_since = now;
@@ -43,6 +44,8 @@ void Core::Load(std::vector<Claim> claims, std::vector<Host> hosts, Ms now,
   for (Claim& loaded : claims) {
     std::string id = loaded.id;
     Claim& claim = claims_[id] = std::move(loaded);
+    if (projects_.count(claim.ask.project) == 0) claim.ask.project = kDefaultProject;
+    if (claim.before) claim.before->ask.project = claim.ask.project;
     claim.created = claim.since = now;
     claim.renewed = 0;
     claim.avoid.clear();
@@ -93,26 +96,28 @@ Effects Core::Apply(const Event& event, Ms now) {
 }
 
 void Core::On(const RequestClaim& event) {
+  Ask ask = event.ask;
+  if (ask.project.empty()) ask.project = kDefaultProject;
   if (auto known = by_key_.find({event.tenant, event.idempotency_key});
       !event.idempotency_key.empty() && known != by_key_.end() &&
       !(event.is_run && IsOver(claims_.at(known->second).state))) {
-    if (!event.is_run && claims_.at(known->second).ask != event.ask)
+    if (!event.is_run && claims_.at(known->second).ask != ask)
       return Refuse(RefusalCode::kConflict, "this Idempotency-Key was used for another request",
                     "Idempotency-Key", "use a new key for a new request");
     effects_->claim = known->second;
     return;
   }
-  auto [wrong, field] = FaultOf(event.ask);
+  auto [wrong, field] = FaultOf(ask);
   if (!wrong.empty()) return Refuse(RefusalCode::kInvalid, wrong, field);
   if (event.id.empty() || claims_.count(event.id) != 0)
     return Refuse(RefusalCode::kConflict, "there is a claim '" + event.id + "' already", "id");
-  if (!TakeOne(event.tenant)) return;
+  if (!MayWait(ask.project, event.tenant) || !TakeOne(event.tenant)) return;
   Claim& claim = claims_[event.id];
   claim.id = event.id;
   claim.tenant = event.tenant;
   claim.owner = event.owner;
   claim.idempotency_key = event.idempotency_key;
-  claim.ask = event.ask;
+  claim.ask = ask;
   claim.created_unix = event.now_unix;
   claim.created = claim.since = now_;
   claim.order = ++last_order_;
@@ -354,6 +359,7 @@ void Core::Hold(const Claim& claim, bool held) {
 
 void Core::Count(const Claim& claim, Host& host, bool held) {
   CountPreemptible(claim, held);
+  CountUse(claim, host, held);
   for (uint32_t device : claim.devices) {
     if (device >= host.gpus.size()) continue;
     Gpu& gpu = host.gpus[device];

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "pool/core/placer.h"
+#include "pool/core/project.h"
 #include "pool/core/types.h"
 
 namespace farcall::pool {
@@ -40,6 +41,7 @@ struct Limits {
   size_t claims = 200'000, hosts = 10'000;  // in all, those that are over too
   uint32_t adopted = 4096;                  // by one host in a controller's life
   size_t join_tokens = 1000;                // not used yet
+  size_t projects = 10'000;
 };
 
 // The time after which a host has surely given a claim up: its clock may run a tenth slower.
@@ -79,6 +81,15 @@ struct ChangeClaim {
   std::optional<bool> preemptible;
   std::optional<Ms> lifetime_ms;
 };
+// Makes the project, or replaces it.
+struct SetProject {
+  Project project;
+  std::optional<uint64_t> if_revision;  // 0: only if it is not there yet
+};
+struct DeleteProject {
+  std::string name;
+  std::optional<uint64_t> if_revision;
+};
 // HostReport: types.h
 struct HostClosed {  // its stream has ended
   std::string host;
@@ -106,8 +117,9 @@ struct Regranted {
   std::set<std::string> hosts;
 };
 struct Tick {};
-using Event = std::variant<RequestClaim, ReleaseClaim, RenewClaim, ChangeClaim, HostReport,
-                           HostClosed, MakeJoinToken, JoinHost, SetHost, Regranted, Tick>;
+using Event =
+    std::variant<RequestClaim, ReleaseClaim, RenewClaim, ChangeClaim, HostReport, HostClosed,
+                 MakeJoinToken, JoinHost, SetHost, SetProject, DeleteProject, Regranted, Tick>;
 
 // ---- Effects
 
@@ -136,6 +148,7 @@ struct Effects {
   std::set<std::string> claims, hosts;               // to be stored
   std::map<std::string, std::string> erased_claims;  // no longer; and their tenants
   std::set<std::string> join_tokens;                 // to be stored, or no longer
+  std::set<std::string> projects;                    // the same
   // Changed by what a host has told and will tell again: may be stored later.
   std::set<std::string> notified_claims;
   // Changed in what is not stored.
@@ -156,20 +169,40 @@ struct Explanation {
   std::string why;              // one line
 };
 
+// What a tenant's claims of one project come to.
+struct TenantPart {
+  size_t pending = 0, held = 0;  // claims that wait, and that have a place
+  Amounts used;
+  bool is_idle() const { return pending == 0 && held == 0; }
+};
+
+// A project, and what its claims and those of its children come to.
+struct ProjectState {
+  Project project;
+  size_t pending = 0, held = 0;
+  Amounts used;
+  std::map<std::string, TenantPart> tenants;  // of its own claims
+  size_t claims() const { return pending + held; }
+};
+
 class Core {
  public:
   explicit Core(const Timing& timing = {}, const Limits& limits = {})
-      : timing_(timing), limits_(limits) {}
+      : timing_(timing), limits_(limits) {
+    LoadProjects({});
+  }
 
   // What the store held, before the first event: the clock starts anew for all of it.
   void Load(std::vector<Claim> claims, std::vector<Host> hosts, Ms now,
-            std::map<std::string, JoinToken> join_tokens = {});
+            std::map<std::string, JoinToken> join_tokens = {}, std::vector<Project> projects = {});
 
   Effects Apply(const Event& event, Ms now);
 
   const std::map<std::string, Claim>& claims() const { return claims_; }
   const Hosts& hosts() const { return hosts_; }
   const std::map<std::string, JoinToken>& join_tokens() const { return join_tokens_; }
+  const std::map<std::string, ProjectState>& projects() const { return projects_; }
+  const ProjectState* FindProject(const std::string& name) const;
   const Claim* Find(const std::string& id) const;
   Explanation Explain(const Claim& claim) const;
   // As Explain for a claim that is not made; and where it would go now.
@@ -198,6 +231,8 @@ class Core {
   void On(const MakeJoinToken& event);  // this and the next: core_join.cc
   void On(const JoinHost& event);
   void On(const SetHost& event);
+  void On(const SetProject& event);  // this and the next: core_projects.cc
+  void On(const DeleteProject& event);
   void On(const Regranted& event);
   void On(const Tick& event);
 
@@ -222,6 +257,15 @@ class Core {
   static std::string ShapeOf(const Claim& claim);
   void Enqueue(const Claim& claim);
   void Dequeue(const Claim& claim);
+
+  // Projects (core_projects.cc).
+  void LoadProjects(std::vector<Project> projects);
+  std::vector<ProjectState*> LineageOf(const std::string& name);
+  bool MayWait(const std::string& project, const std::string& tenant);
+  void CountWaiting(const Claim& claim, bool waits);
+  void CountUse(const Claim& claim, const Host& host, bool held);
+  static Amounts AmountsOf(const Claim& claim, const Host& host);
+  std::string BrokenProject() const;
 
   // Hosts (core_hosts.cc).
   void SetState(Host& host, HostState to, const std::string& why = "");
@@ -289,6 +333,7 @@ class Core {
     Ms paid_until = 0;    // each claim costs some time; so much may be borrowed
   };
   std::map<std::string, TenantUse> tenants_;
+  std::map<std::string, ProjectState> projects_;  // by name
   std::map<std::string, Shape> shapes_;
   std::set<std::string> new_shapes_;  // with a claim that no pass has seen
   size_t pending_count_ = 0;

@@ -179,6 +179,7 @@ void Core::Adopt(Host& host, const ReportedClaim& told) {
   claim.id = told.claim;
   claim.owner = "adopted";
   ++tenants_[claim.tenant].claims;
+  claim.ask.project = kDefaultProject;
   claim.ask.count = static_cast<uint32_t>(told.devices.size());
   claim.ask.memory_bytes = claim.memory_bytes = told.memory_bytes;
   claim.ask.share_milli = std::min(told.share_milli, kWholeMilli);

@@ -72,12 +72,14 @@ void Core::Enqueue(const Claim& claim) {
   shapes_[shape].queue[claim.rank()] = claim.id;
   new_shapes_.insert(std::move(shape));
   ++pending_count_;
+  CountWaiting(claim, true);
 }
 
 void Core::Dequeue(const Claim& claim) {
   auto shape = shapes_.find(ShapeOf(claim));
   if (shape == shapes_.end() || shape->second.queue.erase(claim.rank()) == 0) return;
   --pending_count_;
+  CountWaiting(claim, false);
   if (!shape->second.queue.empty()) return;
   new_shapes_.erase(shape->first);
   shapes_.erase(shape);
@@ -242,6 +244,7 @@ std::string Core::Broken() const {
   for (const auto& [tenant, use] : tenants_)
     if (use.claims != of_tenants[tenant]) return "tenant '" + tenant + "': its claims are others";
   if (pending != pending_count_) return "the queue holds another number of claims";
+  if (std::string wrong = BrokenProject(); !wrong.empty()) return wrong;
   for (const auto& [name, host] : hosts_) {
     if (host.claims != held[name]) return "host " + name + " lists other claims";
     sums[name].resize(host.gpus.size());

@@ -48,6 +48,7 @@ struct Ask {
   uint8_t priority = 0;  // class of device time, as QuotaRequest has it: 0 normal, 1 high, 2 low
   int32_t queue_priority = 0;     // the higher is placed first, whenever it came
   bool preemptible = false;       // claims of a higher queue priority may have its place
+  std::string project;            // whose quota it counts against; empty: the default one
   std::string model;              // part of the GPU's name; empty: any
   std::string host;               // this one only; empty: any
   bool spread = false;            // the emptiest place instead of the tightest

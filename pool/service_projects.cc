@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Projects, as REST and gRPC ask for them.
+#include <algorithm>
+
+#include "pool/service.h"
+
+namespace farcall::pool {
+
+namespace {
+
+constexpr uint32_t kDefaultPage = 100, kMaxPage = 1000;
+
+std::optional<uint64_t> IfRevision(uint64_t revision) {
+  return revision == 0 ? std::nullopt : std::optional(revision);
+}
+
+}  // namespace
+
+Outcome Service::ListProjects(const Caller&, const pb::ListProjectsRequest& request,
+                              pb::ProjectList* list) {
+  const uint32_t limit = request.limit() == 0 ? kDefaultPage : std::min(request.limit(), kMaxPage);
+  controller_->Read([&](const Core& core, Ms) {
+    for (auto at = core.projects().upper_bound(request.page_token()); at != core.projects().end();
+         ++at) {
+      if (list->projects_size() == static_cast<int>(limit)) {
+        list->set_next_page_token(list->projects(list->projects_size() - 1).name());
+        return;
+      }
+      *list->add_projects() = ToProto(at->second);
+    }
+  });
+  return {};
+}
+
+Outcome Service::GetProject(const Caller&, const pb::ProjectName& name, pb::Project* project) {
+  bool is_there = false;
+  controller_->Read([&](const Core& core, Ms) {
+    const ProjectState* state = core.FindProject(name.name());
+    if (state == nullptr) return;
+    is_there = true;
+    *project = ToProto(*state);
+  });
+  if (is_there) return {};
+  return Failed(404, "not_found", "there is no project '" + name.name().substr(0, 128) + "'",
+                "name", "farcall pool project list shows them");
+}
+
+Outcome Service::ChangeProject(const Caller& caller, const pb::Project& given,
+                               pb::Project* project) {
+  if (!caller.is_operator) return NotTheirs();
+  Effects effects =
+      controller_->Apply(SetProject{FromProto(given), IfRevision(given.if_revision())});
+  if (effects.refusal) return Of(*effects.refusal);
+  pb::ProjectName name;
+  name.set_name(given.name());
+  return GetProject(caller, name, project);
+}
+
+Outcome Service::DeleteProject(const Caller& caller, const pb::ProjectName& name,
+                               pb::Project* project) {
+  if (!caller.is_operator) return NotTheirs();
+  Outcome found = GetProject(caller, name, project);
+  if (!found.ok()) return found;
+  Effects effects =
+      controller_->Apply(pool::DeleteProject{name.name(), IfRevision(name.if_revision())});
+  return effects.refusal ? Of(*effects.refusal) : Outcome();
+}
+
+}  // namespace farcall::pool
