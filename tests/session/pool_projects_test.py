@@ -49,7 +49,9 @@ class Projects(PoolCase):
 
     def test_the_command_line_sets_what_is_given_and_keeps_the_rest(self):
         pool = self.serve()
-        self.farcall(pool, "project", "set", "lab", "--weight", "2", "--deserved", "mem=1GiB,gpus=2")
+        self.farcall(
+            pool, "project", "set", "lab", "--weight", "2", "--deserved", "mem=1GiB,gpus=2"
+        )
         self.farcall(pool, "project", "set", "lab", "--deserved", "model=H100,gpus=1")
         self.farcall(pool, "project", "set", "lab", "--max-pending", "7")
         lab = json.loads(self.farcall(pool, "project", "list", "--json"))["projects"][1]
