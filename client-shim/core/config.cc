@@ -8,6 +8,7 @@
 
 #include "client-shim/core/log.h"
 #include "client-shim/core/settings.h"
+#include "client-shim/core/slow_step.h"
 #include "client-shim/core/tls.h"
 #include "proto/byte_count.h"
 #include "proto/byte_rate.h"
@@ -47,6 +48,10 @@ void LoadLog(const Settings& settings) {
     Log(LogLevel::kWarn, "%s",
         Wrong(level, "log", "is no level; use off, error, warn, info, debug or trace").c_str());
   }
+  Setting progress = settings.Find("progress");
+  if (!progress.value.empty() && progress.value != "auto" && progress.value != "off")
+    Log(LogLevel::kWarn, "%s", Wrong(progress, "progress", "must be auto or off").c_str());
+  SetProgress(progress.value != "off" && LogEnabled(LogLevel::kError));
   Setting file = settings.Find("log_file");
   if (!SetLogFile(file.value.c_str())) {
     Log(LogLevel::kWarn, "%s",

@@ -55,11 +55,11 @@ bool Spell(const SettingValue& value, std::string* text) {
 
 const std::vector<std::string_view>& Settings::Names() {
   static const auto* names = new std::vector<std::string_view>{
-      "endpoint",  "token",          "token_file", "log",   "log_file",
-      "sync",      "stats",          "mem",        "share", "limit",
-      "priority",  "cache_dir",      "claim",      "count", "net",
-      "libdevice", "library_cache",  "ca",         "cert",  "key",
-      "transport", "tcp_congestion", "compression"};
+      "endpoint",  "token",          "token_file",  "log",     "log_file",
+      "sync",      "stats",          "mem",         "share",   "limit",
+      "priority",  "cache_dir",      "claim",       "count",   "net",
+      "libdevice", "library_cache",  "ca",          "cert",    "key",
+      "transport", "tcp_congestion", "compression", "progress"};
   return *names;
 }
 

@@ -54,6 +54,11 @@ void StartStats(const std::string& folder) {
   g_stats.store(stats);
 }
 
+std::string LibraryOf(const void* address) {
+  Dl_info info = {};
+  return dladdr(address, &info) == 0 || info.dli_fname == nullptr ? "" : info.dli_fname;
+}
+
 void CountLibrary(const void* image) {
   static std::mutex* mutex = new std::mutex;
   Stats* stats = g_stats.load(std::memory_order_relaxed);

@@ -20,6 +20,8 @@ void CloseStatsRange();
 void StartStats(const std::string& folder);
 // Notes the library that `image` lies in, if it lies in one.
 void CountLibrary(const void* image);
+// The file that holds the address; "": none.
+std::string LibraryOf(const void* address);
 uint64_t NowNs();
 // Written beside the file and renamed, so a reader never sees half.
 void WriteStats(const std::string& path, const Link::Counters& wire);

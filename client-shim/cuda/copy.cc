@@ -14,6 +14,7 @@
 #include "client-shim/cuda/green_context.h"
 #include "client-shim/cuda/memory.h"
 #include "client-shim/cuda/mirror.h"
+#include "client-shim/cuda/moved_bytes.h"
 #include "client-shim/cuda/settled.h"
 #include "client-shim/cuda/stream.h"
 
@@ -56,6 +57,7 @@ struct Landings {
 
 CUresult ReceiveBulk(std::byte* dst, CUdeviceptr src, size_t bytes, uint64_t stream, bool wait) {
   Session* session = CurrentSession();
+  const CopyStep step(wait ? bytes : 0, "copying from the device", &Link::Counters::chunk_bytes_in);
   CUresult status = OpenLanes(session);
   Landings landings(session->transfers());
   for (uint64_t offset = 0; offset < bytes && status == CUDA_SUCCESS; offset += kCopyPieceBytes) {

@@ -176,6 +176,13 @@ CUresult Image::Offer() {
   return posted;
 }
 
+bool Image::IsHere() const {
+  const Session* session = CurrentSession();
+  if (session == nullptr) return false;
+  std::lock_guard lock(g_sent->mutex);
+  return PrefixesLocked(session).contains(Prefix(hash_));
+}
+
 void Image::Unsend() {
   const Session* session = CurrentSession();
   if (session == nullptr) return;

@@ -42,6 +42,8 @@ class Image {
   uint64_t bytes() const { return size_; }
   // Sends the bytes if this server's store lacks them.
   CUresult Offer();
+  // Whether this server has been sent them, or had them.
+  bool IsHere() const;
   // The server forgot it: the next Offer sends.
   void Unsend();
 

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 
 #include "client-shim/core/calls.h"
 #include "client-shim/core/devices.h"
@@ -16,6 +17,7 @@
 #include "client-shim/core/stats.h"
 #include "client-shim/cuda/jit_options.h"
 #include "client-shim/cuda/memory.h"
+#include "client-shim/cuda/moved_bytes.h"
 #include "proto/load_request.h"
 #include "proto/session_features.h"
 
@@ -215,6 +217,22 @@ CUresult Refuse(CUresult status, const std::string& error) {
   return status;
 }
 
+// What a program waits for as its kernels are sent and compiled.
+class LoadStep {
+ public:
+  LoadStep(Image& image, const std::string& of) {
+    if (!ShowsProgress()) return;
+    const bool is_sent = image.bytes() > kMaxInlineBytes && !image.IsHere();
+    std::string what = "loading kernels";
+    if (!of.empty()) what.append(" of ").append(of, of.rfind('/') + 1);
+    step_.emplace(std::move(what), is_sent ? image.bytes() : 0,
+                  MovedBytes(&Link::Counters::chunk_bytes_out));
+  }
+
+ private:
+  std::optional<SlowStep> step_;
+};
+
 ImageTarget Target() {
   using enum cuda_abi::CodeTaste;
   const Welcome& welcome = CurrentSession()->welcome();
@@ -296,8 +314,9 @@ CUresult LoadImage(const void* image, const LoadOptions& options, bool is_librar
   std::string error;
   auto found = Image::FromPointer(image, Target(), &status, &error);
   CountLibrary(image);
-  return found == nullptr ? Refuse(status, error)
-                          : Load(std::move(found), options, is_library, module);
+  if (found == nullptr) return Refuse(status, error);
+  const LoadStep step(*found, ShowsProgress() ? LibraryOf(image) : "");
+  return Load(std::move(found), options, is_library, module);
 }
 
 CUresult ReadImageFile(const char* path, std::vector<std::byte>* bytes) {
@@ -321,8 +340,9 @@ CUresult LoadImageFile(const char* path, const LoadOptions& options, bool is_lib
   CUresult status = CUDA_SUCCESS;
   std::string error;
   auto found = Image::FromBytes(std::move(bytes), Target(), &status, &error);
-  return found == nullptr ? Refuse(status, error)
-                          : Load(std::move(found), options, is_library, module);
+  if (found == nullptr) return Refuse(status, error);
+  const LoadStep step(*found, path);
+  return Load(std::move(found), options, is_library, module);
 }
 
 CUresult BringHere(Function* function) {
@@ -371,7 +391,10 @@ CUresult GetSymbol(Module* module, const char* name, Symbol* symbol) {
       if (here != CUDA_SUCCESS) return here;
     }
     if (const Context* context = CurrentContext(); context != nullptr)
-      key += " " + std::to_string(context->handle) + " " + std::to_string(context->ends.load());
+      key.append(" ")
+          .append(std::to_string(context->handle))
+          .append(" ")
+          .append(std::to_string(context->ends.load()));
   }
   std::lock_guard lock(module->mutex);
   auto known = module->symbols.find(key);

@@ -11,6 +11,7 @@
 #include "client-shim/cuda/green_context.h"
 #include "client-shim/cuda/memory.h"
 #include "client-shim/cuda/mirror.h"
+#include "client-shim/cuda/moved_bytes.h"
 #include "client-shim/cuda/settled.h"
 #include "client-shim/cuda/shared_host.h"
 #include "client-shim/cuda/stream.h"
@@ -97,6 +98,7 @@ class Borrowed {
 // Each piece's bytes go ahead of its record, so the record never waits behind more than what is in
 // flight.
 CUresult SendCaptured(Session* session, const Span& all, bool settle) {
+  const CopyStep step(all.bytes, "copying to the device", &Link::Counters::chunk_bytes_out);
   Borrowed borrowed;
   uint64_t transfer = session->transfers().NewId();
   uint64_t copied_from = all.bytes > 2 * kCopiedEndBytes ? all.bytes - kCopiedEndBytes : 0;
