@@ -54,7 +54,9 @@ std::unique_ptr<pb::Control::Stub> Dial(const std::string& path) {
       R"({"methodConfig": [{"name": [{}], "retryPolicy": {"maxAttempts": 3, "backoffMultiplier": 2,
           "initialBackoff": "0.2s", "maxBackoff": "0.5s", "retryableStatusCodes": ["UNAVAILABLE"]}}]})");
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
+  // How long a connection may take, which begins with the service's start. Where nobody listens it
+  // fails at once.
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 10'000);
   return pb::Control::NewStub(
       grpc::CreateCustomChannel("unix:" + path, grpc::InsecureChannelCredentials(), arguments));
 }

@@ -11,6 +11,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 import urllib.request
 
@@ -270,6 +271,16 @@ class Control(unittest.TestCase):
         os.kill(service, signal.SIGKILL)
         self.assertEqual(self.status()["vgpus"], [])
         self.assertNotEqual(server.workers(), [service])
+
+    def test_a_service_that_is_slow_to_answer_is_waited_for(self):
+        server = self.serve()
+        self.status()
+        (service,) = server.workers()
+        os.kill(service, signal.SIGSTOP)  # as on a machine that is busy while it starts
+        goes_on = threading.Timer(3, os.kill, (service, signal.SIGCONT))
+        goes_on.start()
+        self.addCleanup(goes_on.join)
+        self.assertEqual(self.status()["vgpus"], [])
 
     def test_bytes_that_are_no_call_end_that_connection(self):
         server = self.serve()
