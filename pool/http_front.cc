@@ -210,7 +210,7 @@ void HttpFront::Read(uint64_t number) {
   auto found = guests_.find(number);
   if (found == guests_.end()) return;  // dropped since the event
   Guest& guest = found->second;
-  HttpConnection::State state = guest.connection->Read({});
+  HttpConnection::State state = guest.connection->Read(bounds_.request);
   if (state == HttpConnection::State::kGone) return Drop(number);
   if (state == HttpConnection::State::kWhole) return Queue(number);
   if (state == HttpConnection::State::kBody && !guest.has_head) {

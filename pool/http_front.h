@@ -32,6 +32,7 @@ class HttpFront {
     size_t ready = 4096;    // whole requests that no thread answers yet: likewise
     size_t workers = 64;    // threads
     std::chrono::milliseconds head{5000}, body{10'000};  // to be whole
+    HttpConnection::Bounds request;                      // of each
   };
   HttpFront(Answer answer, const Bounds& bounds);
   ~HttpFront() { Close(); }

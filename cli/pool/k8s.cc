@@ -6,7 +6,9 @@
 
 #include "cli/pool/commands.h"
 #include "cli/pool/pool_options.h"
+#include "cli/scratch_folder.h"
 #include "pool/k8s/plugin.h"
+#include "pool/k8s/webhook.h"
 #include "server/worker/program_path.h"
 #include "settings/exit_code.h"
 
@@ -25,13 +27,30 @@ std::string ApiServerOfPod() {
   return "https://" + (text.find(':') == std::string::npos ? text : "[" + text + "]") + ":" + port;
 }
 
+// Where the API server is; false: nobody says.
+bool FindApi(const char* command, k8s::ApiAddress* api) {
+  if (api->url.empty()) api->url = ApiServerOfPod();
+  if (!api->url.empty()) return true;
+  std::fprintf(stderr, "farcall pool k8s %s: this is no pod: name the API server by --kube-api\n",
+               command);
+  return false;
+}
+
+void AddApi(CLI::App* command, k8s::ApiAddress* api) {
+  api->ca = std::string(kAccount) + "/ca.crt";
+  api->token_file = std::string(kAccount) + "/token";
+  command->add_option("--kube-api", api->url,
+                      "https:// URL of the API server (default: as a pod finds it)");
+  command->add_option("--kube-ca", api->ca, "PEM file of the API server's authority")
+      ->capture_default_str();
+  command
+      ->add_option("--kube-token-file", api->token_file,
+                   "file whose first line is a token for the API server")
+      ->capture_default_str();
+}
+
 int Plugin(const PoolOptions& pool, k8s::PluginOptions options) {
-  if (options.api.url.empty()) options.api.url = ApiServerOfPod();
-  if (options.api.url.empty()) {
-    std::fprintf(stderr,
-                 "farcall pool k8s plugin: this is no pod: name the API server by --kube-api\n");
-    return kExitUsage;
-  }
+  if (!FindApi("plugin", &options.api)) return kExitUsage;
   if (Status found = FindPool(pool, &options.pool); !found.ok()) {
     std::fprintf(stderr, "farcall pool k8s plugin: %s\n", found.message().c_str());
     return kExitUsage;
@@ -45,8 +64,6 @@ void AddPlugin(CLI::App* k8s, int& exit_code) {
       "plugin", "Runs a node's device plugin: pods that ask for farcall.io/vgpu get a claim");
   auto pool = AddPoolAddress(command);
   auto options = std::make_shared<k8s::PluginOptions>();
-  options->api.ca = std::string(kAccount) + "/ca.crt";
-  options->api.token_file = std::string(kAccount) + "/token";
   command->add_option("--node", options->node, "name of this node in Kubernetes")->required();
   command->add_option("--endpoint", options->endpoint,
                       "pool:// or pools:// URL by which containers reach the pool (default: the "
@@ -62,19 +79,62 @@ void AddPlugin(CLI::App* k8s, int& exit_code) {
   command->add_option("--state", options->state, "folder of this node for the slots' files")
       ->capture_default_str();
   command->add_option("--kubelet", options->kubelet, "the kubelet's folder")->capture_default_str();
-  command->add_option("--kube-api", options->api.url,
-                      "https:// URL of the API server (default: as a pod finds it)");
-  command->add_option("--kube-ca", options->api.ca, "PEM file of the API server's authority")
-      ->capture_default_str();
-  command
-      ->add_option("--kube-token-file", options->api.token_file,
-                   "file whose first line is a token for the API server")
-      ->capture_default_str();
+  AddApi(command, &options->api);
   command->footer(
       "Containers see the pool's token: give the plugin a tenant's, not the operator's.\n"
       "Example: farcall pool k8s plugin --node $NODE_NAME --pool https://pool.example:7719 "
       "--ca ca.pem --token-file cluster.token");
   command->callback([pool, options, &exit_code] { exit_code = Plugin(*pool, *options); });
+}
+
+int Webhook(k8s::WebhookOptions options) {
+  if (!FindApi("webhook", &options.api)) return kExitUsage;
+  const ScratchFolder folder("farcall-webhook");
+  if (folder.path().empty()) {
+    std::fprintf(stderr, "farcall pool k8s webhook: no folder for temporary files (TMPDIR)\n");
+    return kExitFailure;
+  }
+  return k8s::RunWebhook(options, folder.path());
+}
+
+void AddWebhook(CLI::App* k8s, int& exit_code) {
+  CLI::App* command = k8s->add_subcommand(
+      "webhook",
+      "Runs the mutating webhook: pods that ask by names of other GPU-sharing schemes get "
+      "farcall.io/vgpu");
+  auto options = std::make_shared<k8s::WebhookOptions>();
+  command->add_option("--listen", options->listen, "host:port for the API server")
+      ->capture_default_str();
+  command
+      ->add_option("--host", options->hosts,
+                   "DNS name or address at which the API server reaches it; may be repeated")
+      ->required();
+  command->add_option("--namespace", options->space, "namespace of the secret")
+      ->capture_default_str();
+  command->add_option("--secret", options->secret, "secret that holds the certificate")
+      ->capture_default_str();
+  command
+      ->add_option("--configuration", options->configuration,
+                   "MutatingWebhookConfiguration whose caBundle is kept")
+      ->capture_default_str();
+  command
+      ->add_option("--certificate-days", options->certificate_days,
+                   "life of a certificate; it is replaced when a third is left")
+      ->check(CLI::Range(3, 3650))
+      ->capture_default_str();
+  command
+      ->add_option_function<std::string>(
+          "--gpushare-unit",
+          [options](const std::string& unit) {
+            options->gpushare_unit = unit == "MiB" ? k8s::kMib : k8s::kGib;
+          },
+          "what aliyun.com/gpu-mem counts: GiB or MiB (default: GiB)")
+      ->check(CLI::IsMember({"GiB", "MiB"}));
+  AddApi(command, &options->api);
+  command->footer(
+      "Example: farcall pool k8s webhook --host farcall-webhook.farcall.svc\n"
+      "         kubectl label namespace team-a farcall.io/aliases=enabled");
+  command->callback([options, &exit_code] { exit_code = Webhook(*options); });
 }
 
 }  // namespace
@@ -83,6 +143,7 @@ void AddK8sCommand(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("k8s", "Joins a Kubernetes cluster to a pool");
   command->require_subcommand(1);
   AddPlugin(command, exit_code);
+  AddWebhook(command, exit_code);
 }
 
 }  // namespace farcall::cli

@@ -67,17 +67,64 @@ ApiClient::ApiClient(std::string host, int port, ApiAddress address)
 
 ApiClient::~ApiClient() = default;
 
+Status ApiClient::Authorize(std::multimap<std::string, std::string>* headers) const {
+  if (!address_.ca.empty() && access(address_.ca.c_str(), R_OK) != 0)
+    return {Code::kUnavailable, "API server's CA '" + address_.ca + "': " + std::strerror(errno)};
+  headers->emplace("Accept", "application/json");
+  if (address_.token_file.empty()) return {};
+  std::string token;
+  FARCALL_TRY(ReadToken(address_.token_file, &token));
+  headers->emplace("Authorization", "Bearer " + token);
+  return {};
+}
+
+Status ApiClient::Parse(const std::string& body, ApiAnswer* answer) const {
+  answer->body = Json::parse(body, nullptr, false);
+  if (answer->status < 200 || answer->status > 299)
+    return {Code::kRefused, "API server: " + Reason(*answer)};
+  if (answer->body.is_discarded())
+    return {Code::kMalformed, "API server " + address_.url + ": the answer is no JSON"};
+  return {};
+}
+
+Status ApiClient::Write(const std::string& method, const std::string& path, const Json& body,
+                        ApiAnswer* answer, const std::string& type) {
+  std::multimap<std::string, std::string> headers;
+  FARCALL_TRY(Authorize(&headers));
+  httplib::SSLClient client(host_, port_);
+  if (!address_.ca.empty()) client.set_ca_cert_path(address_.ca);
+  client.set_connection_timeout(5);
+  client.set_read_timeout(kPatienceSeconds);
+  httplib::Request request;
+  request.method = method;
+  request.path = path;
+  request.headers = httplib::Headers(headers.begin(), headers.end());
+  request.headers.emplace("Content-Type", type);
+  // What others wrote may be no UTF-8, which no answer of theirs would be refused for.
+  request.body = body.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string text;
+  request.content_receiver = [&](const char* data, size_t size, uint64_t, uint64_t) {
+    if (text.size() + size > kMaxAnswerBytes) return false;
+    text.append(data, size);
+    return true;
+  };
+  answer->status = 0;
+  httplib::Result result = client.send(request);
+  if (!result && result.error() == httplib::Error::Canceled)
+    return {Code::kMalformed, "API server " + address_.url + ": an answer of more than 64 MiB"};
+  if (!result)
+    return {Code::kUnavailable,
+            "API server " + address_.url + ": " + httplib::to_string(result.error())};
+  answer->status = result->status;
+  return Parse(text, answer);
+}
+
 Status ApiClient::Send(const std::string& path, time_t read_seconds,
                        const std::function<bool(int, const char*, size_t)>& on_data, bool is_watch,
                        int* status) {
-  if (!address_.ca.empty() && access(address_.ca.c_str(), R_OK) != 0)
-    return {Code::kUnavailable, "API server's CA '" + address_.ca + "': " + std::strerror(errno)};
-  httplib::Headers headers = {{"Accept", "application/json"}};
-  if (!address_.token_file.empty()) {
-    std::string token;
-    FARCALL_TRY(ReadToken(address_.token_file, &token));
-    headers.emplace("Authorization", "Bearer " + token);
-  }
+  std::multimap<std::string, std::string> words;
+  FARCALL_TRY(Authorize(&words));
+  const httplib::Headers headers(words.begin(), words.end());
   httplib::SSLClient client(host_, port_);
   if (!address_.ca.empty()) client.set_ca_cert_path(address_.ca);
   client.set_connection_timeout(5);
@@ -121,11 +168,7 @@ Status ApiClient::Get(const std::string& path, ApiAnswer* answer) {
   if (sent.code() == Code::kTimeout)
     return {Code::kMalformed, "API server " + address_.url + ": an answer of more than 64 MiB"};
   FARCALL_TRY(sent);
-  answer->body = Json::parse(body, nullptr, false);
-  if (answer->status != 200) return {Code::kRefused, "API server: " + Reason(*answer)};
-  if (answer->body.is_discarded())
-    return {Code::kMalformed, "API server " + address_.url + ": the answer is no JSON"};
-  return {};
+  return Parse(body, answer);
 }
 
 Status ApiClient::Watch(const std::string& path, const std::function<bool(const Json&)>& on_event,

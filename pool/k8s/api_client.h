@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -42,6 +43,11 @@ class ApiClient final {
   //           kRefused (the server's message; answer->status says which)
   Status Get(const std::string& path, ApiAnswer* answer);
 
+  // POST, PUT, PATCH or DELETE of an object; `type` is the body's.
+  //   Errors  as Get
+  Status Write(const std::string& method, const std::string& path, const nlohmann::json& body,
+               ApiAnswer* answer, const std::string& type = "application/json");
+
   // GET of a watch: each event until the server ends it, `on_event` returns false or Stop. An
   // event has at most 4 MiB.   Errors  as Get
   Status Watch(const std::string& path, const std::function<bool(const nlohmann::json&)>& on_event,
@@ -52,6 +58,9 @@ class ApiClient final {
 
  private:
   ApiClient(std::string host, int port, ApiAddress address);
+  // What each request carries: who we are.
+  Status Authorize(std::multimap<std::string, std::string>* headers) const;
+  Status Parse(const std::string& body, ApiAnswer* answer) const;
   Status Send(const std::string& path, time_t read_seconds,
               const std::function<bool(int status, const char* data, size_t size)>& on_data,
               bool is_watch, int* status);

@@ -259,6 +259,21 @@ Result<std::string> ClaimKeeper::BindAlone(const PodContainer& container, const 
   return id;
 }
 
+Status ClaimKeeper::SizeMemory(Ask* ask) {
+  if (ask->memory_milli == 0) return {};
+  pb::GpuList gpus;
+  FARCALL_TRY(Call("GET", "/v1/gpus", nullptr, &gpus, kAskSeconds));
+  uint64_t largest = 0;
+  for (const pb::Gpu& gpu : gpus.gpus())
+    if (gpu.name().find(ask->request.model()) != std::string::npos)
+      largest = std::max<uint64_t>(largest, gpu.memory_bytes());
+  if (largest == 0) return {Code::kRefused, "the pool has no GPU of this model to take a part of"};
+  constexpr uint64_t kMib = uint64_t{1} << 20;
+  const uint64_t bytes = largest / 1000 * ask->memory_milli;
+  ask->request.set_memory_bytes((bytes + kMib - 1) / kMib * kMib);
+  return {};
+}
+
 Status ClaimKeeper::Explain(const std::string& claim) {
   pb::ClaimName name;
   name.set_id(claim);

@@ -43,6 +43,11 @@ class ClaimKeeper final {
   Result<std::string> Bind(const PodContainer& container, pool::v1::ClaimRequest ask,
                            Clock::time_point deadline, const std::function<bool()>& is_cancelled);
 
+  // Turns a part of a device's memory into bytes: of the largest device that the pool has for it,
+  // so that it is at least that part of any. Rounded up to 1 MiB.
+  //   Errors  kUnavailable, kRefused (the pool has no such device)
+  Status SizeMemory(Ask* ask);
+
  private:
   void Run();
   Status Sweep();

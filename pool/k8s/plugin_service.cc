@@ -163,11 +163,12 @@ Status PluginService::Attach(const std::vector<std::string>& ids, grpc::ServerCo
   if (!container.ok()) return container.status();
   const std::string who =
       "pod " + pod.space + "/" + pod.name + ", container " + container->container;
-  Result<pool::v1::ClaimRequest> ask = ReadAsk(pod);
+  Result<Ask> ask = ReadAsk(pod, container->container);
   if (!ask.ok()) return {ask.status().code(), who + ": " + ask.status().message()};
-  ask->set_count(static_cast<uint32_t>(ids.size()));
-  Result<std::string> claim =
-      keeper_->Bind(*container, *ask, deadline, [context] { return context->IsCancelled(); });
+  ask->request.set_count(static_cast<uint32_t>(ids.size()));
+  FARCALL_TRY(keeper_->SizeMemory(&*ask));
+  Result<std::string> claim = keeper_->Bind(*container, ask->request, deadline,
+                                            [context] { return context->IsCancelled(); });
   if (!claim.ok()) return {claim.status().code(), who + ": " + claim.status().message()};
   Binding binding{facts_.endpoint, *claim, facts_.token, ""};
   if (!facts_.ca.empty()) {

@@ -16,7 +16,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr char kPrefix[] = "farcall.io/";
-constexpr size_t kMaxName = 253;  // Kubernetes' own
+constexpr size_t kMaxName = 253;   // Kubernetes' own
+constexpr size_t kMaxModel = 256;  // the pool's
 
 // The member's text; "": it is absent or no text.
 std::string Text(const Json& object, const char* name) {
@@ -46,20 +47,51 @@ Status Wrong(const std::string& name, const std::string& value, const std::strin
           "annotation " + Printable(kPrefix + name) + " " + Quoted(value) + ": " + right};
 }
 
-Status ReadMemory(const std::string& value, pool::v1::ClaimRequest* ask) {
-  uint64_t bytes = 0;
-  if (!ReadQuantity(value, &bytes))
-    return Wrong("mem", value, "write a quantity such as 4Gi or 512Mi");
-  if (bytes == 0)
-    return Wrong("mem", value, "write a quantity such as 4Gi; leave it out for whole GPUs");
-  if (bytes < kLeastMemoryBytes) return Wrong("mem", value, "less than 64Ki; write 4Gi for 4 GiB");
-  ask->set_memory_bytes(bytes);
-  return {};
-}
-
 Status ReadPart(const std::string& name, const std::string& value, uint32_t* milli) {
   if (!ParseMilli(value, milli) || *milli == 0)
     return Wrong(name, value, "write a part of a device such as 30%, at most 100%");
+  return {};
+}
+
+Status ReadMemory(const std::string& name, const std::string& value, Ask* ask) {
+  if (!value.empty() && value.back() == '%') {
+    FARCALL_TRY(ReadPart(name, value, &ask->memory_milli));
+    if (ask->memory_milli == 1000) ask->memory_milli = 0;  // a whole device
+    return {};
+  }
+  uint64_t bytes = 0;
+  if (!ReadQuantity(value, &bytes))
+    return Wrong(name, value, "write a quantity such as 4Gi or 512Mi, or a part such as 50%");
+  if (bytes == 0)
+    return Wrong(name, value, "write a quantity such as 4Gi; leave it out for whole GPUs");
+  if (bytes < kLeastMemoryBytes) return Wrong(name, value, "less than 64Ki; write 4Gi for 4 GiB");
+  ask->request.set_memory_bytes(bytes);
+  return {};
+}
+
+Status ReadWord(const std::string& name, const std::string& key, const std::string& value,
+                Ask* ask) {
+  uint32_t milli = 0;
+  if (key == "mem") return ReadMemory(name, value, ask);
+  if (key == "share" || key == "limit") {
+    FARCALL_TRY(ReadPart(name, value, &milli));
+    key == "share" ? ask->request.set_share_milli(milli) : ask->request.set_limit_milli(milli);
+  } else if (key == "priority") {
+    if (value != "high" && value != "normal" && value != "low")
+      return Wrong(name, value, "write high, normal or low");
+    ask->request.set_class_(value);
+  } else if (key == "model") {
+    if (value.empty() || value.size() > kMaxModel || !IsUtf8(value))
+      return Wrong(name, value, "write a part of the GPU's name, such as A100");
+    ask->request.set_model(value);
+  } else if (key == "placer") {
+    if (value != "pack" && value != "spread") return Wrong(name, value, "write pack or spread");
+    ask->request.set_placer(value);
+  } else {
+    return Wrong(name, value,
+                 "no such annotation; there are farcall.io/mem, share, limit, priority, model, "
+                 "placer and claim");
+  }
   return {};
 }
 
@@ -130,25 +162,27 @@ bool ReadQuantity(std::string_view text, uint64_t* bytes) {
   return false;
 }
 
-Result<pool::v1::ClaimRequest> ReadAsk(const Pod& pod) {
-  pool::v1::ClaimRequest ask;
+Result<Ask> ReadAsk(const Pod& pod, const std::string& container) {
+  // The container's own words first: the pod's are of those that have none.
+  std::map<std::string, std::string> names;  // mem -> mem.CONTAINER, or mem
   for (const auto& [name, value] : pod.annotations) {
-    uint32_t milli = 0;
-    if (name == "mem") {
-      FARCALL_TRY(ReadMemory(value, &ask));
-    } else if (name == "share") {
-      FARCALL_TRY(ReadPart(name, value, &milli));
-      ask.set_share_milli(milli);
-    } else if (name == "limit") {
-      FARCALL_TRY(ReadPart(name, value, &milli));
-      ask.set_limit_milli(milli);
-    } else {
-      return Wrong(name, value, "no such annotation; there are farcall.io/mem, share and limit");
-    }
+    const size_t dot = name.find('.');
+    const std::string key = name.substr(0, dot);
+    const std::string of = dot == std::string::npos ? "" : name.substr(dot + 1);
+    if (dot != std::string::npos && pod.asked.count(of) == 0)
+      return Wrong(name, value, "no container " + Quoted(of) + " of the pod asks for " + kResource);
+    if (of == container)
+      names[key] = name;
+    else if (of.empty())
+      names.emplace(key, name);
   }
-  if (ask.limit_milli() != 0 && ask.share_milli() > ask.limit_milli())
-    return Wrong("limit", pod.annotations.at("limit"),
-                 "less than farcall.io/share " + Quoted(pod.annotations.at("share")));
+  Ask ask;
+  for (const auto& [key, name] : names)
+    FARCALL_TRY(ReadWord(name, key, pod.annotations.at(name), &ask));
+  const pool::v1::ClaimRequest& request = ask.request;
+  if (request.limit_milli() != 0 && request.share_milli() > request.limit_milli())
+    return Wrong(names.at("limit"), pod.annotations.at(names.at("limit")),
+                 "less than farcall.io/share " + Quoted(pod.annotations.at(names.at("share"))));
   return ask;
 }
 

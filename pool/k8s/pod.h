@@ -37,14 +37,26 @@ bool IsName(std::string_view text);
 //   Errors  kMalformed (no pod: which field is missing or not what it should be)
 Result<Pod> ReadPod(const nlohmann::json& object);
 
-// What the annotations ask for each device of a container of the pod. Those that are absent:
-//   farcall.io/mem    whole devices
-//   farcall.io/share  no guaranteed part of device time
-//   farcall.io/limit  all of the device time that is free
+struct Ask {
+  pool::v1::ClaimRequest request;
+  uint32_t memory_milli = 0;  // instead of its bytes: this part of each device's memory
+};
+
+// What the annotations ask for each device of a container of the pod. farcall.io/mem.CONTAINER is
+// of that container alone, farcall.io/mem of all that have none of their own. Those that are
+// absent:
+//   farcall.io/mem       whole devices
+//   farcall.io/share     no guaranteed part of device time
+//   farcall.io/limit     all of the device time that is free
+//   farcall.io/priority  normal
+//   farcall.io/model     any
+//   farcall.io/placer    the pool's
 //   Errors  kInvalid: the annotation, its value and what would be right. Also for one of
-//   farcall.io/
-//           that is not known: who misspells `mem` must not be given whole devices.
-Result<pool::v1::ClaimRequest> ReadAsk(const Pod& pod);
+//           farcall.io/ that is not known: who misspells `mem` must not be given whole devices.
+Result<Ask> ReadAsk(const Pod& pod, const std::string& container);
+
+// The annotation farcall.io/claim: the VGPUClaim of the pod's namespace that its containers use.
+inline constexpr char kClaimAnnotation[] = "claim";
 
 // A quantity of Kubernetes in bytes: "4Gi", "4G" (10^9), "1.5Gi", "4GiB", "4294967296".
 bool ReadQuantity(std::string_view text, uint64_t* bytes);

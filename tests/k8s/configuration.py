@@ -12,6 +12,7 @@ import images
 NODE = "farcall-node"
 PORTS = {"etcd": 23790, "etcd peers": 23800, "API server": 26443, "scheduler": 20259}
 PORTS |= {"kubelet": 20250, "kubelet health": 20248}
+WEBHOOK_PORT = 26450  # and the next one
 USERS = {  # file of the kubeconfig: user, group
     "admin": ("admin", "system:masters"),
     "scheduler": ("system:kube-scheduler", "system:authenticated"),
