@@ -25,9 +25,14 @@ class Findings {
   void Note(const std::string& what);
   // What the topic's line says if nothing in it failed; otherwise its first finding.
   void Sum(const std::string& what);
-  // For machines only: what the lines above say in words.
+  // For machines only: what the lines above say in words. Lists of one key are joined.
   void Attach(const std::string& key, nlohmann::ordered_json value) {
-    extra_[key] = std::move(value);
+    nlohmann::ordered_json& kept = extra_[key];
+    if (kept.is_array() && value.is_array()) {
+      kept.insert(kept.end(), value.begin(), value.end());
+    } else {
+      kept = std::move(value);
+    }
   }
 
   bool good() const { return failures_ == 0; }

@@ -140,6 +140,19 @@ class Servers(unittest.TestCase):
             [bus in shown.stdout for bus in ("0000:01", "1000:01", "1000:02")], [True] * 3
         )
 
+    def test_doctor_lists_all(self):
+        shown = subprocess.run(
+            [FARCALL, "doctor", "--endpoint", self.urls, "--json"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        devices = json.loads(shown.stdout)["devices"]
+        self.assertEqual(
+            sorted({device["endpoint"] for device in devices}), sorted(self.urls.split(","))
+        )
+        self.assertEqual(len(devices), 3)
+
 
 if __name__ == "__main__":
     unittest.main()
