@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `farcall ps`, `top`, `quota` and `park`: handed to farcall-control, which brings gRPC; `farcall
-// pool` to farcall-pool.
+// pool`, `login`, `logout` and `whoami` to farcall-pool.
 #include <unistd.h>
 
 #include <cerrno>
@@ -26,7 +26,9 @@ std::string HelperProgram(const std::string& helper) {
 }  // namespace
 
 int BecomeControl(const std::string& name, std::vector<std::string> rest) {
-  bool is_pool = name == "pool";
+  const bool is_login = name == "login" || name == "logout" || name == "whoami";
+  const bool is_pool = name == "pool" || is_login;
+  if (is_login) rest.insert(rest.begin(), name);
   std::string program = HelperProgram(is_pool ? "farcall-pool" : "farcall-control");
   if (is_pool)
     rest.insert(rest.begin(), "farcall pool");
@@ -47,7 +49,10 @@ void AddControlCommands(CLI::App& app, int& exit_code) {
       {"top", "Shows devices, vGPUs and sessions, live"},
       {"quota", "Changes running quotas"},
       {"park", "Moves a vGPU's memory off its devices until it works again"},
-      {"pool", "GPUs of many hosts behind one endpoint"}};
+      {"pool", "GPUs of many hosts behind one endpoint"},
+      {"login", "Keeps a pool's URL and a token for it"},
+      {"logout", "Deletes what login has kept"},
+      {"whoami", "Says whose a pool's token is, and its roles"}};
   for (const auto& [name, does] : commands) {
     CLI::App* command = app.add_subcommand(name, does);
     command->set_help_flag();  // its own answers --help

@@ -1,9 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pool/callers.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "proto/hex.h"
+
 namespace farcall::pool {
+
+namespace {
+
+// What the pool once made is never taken for a token of something else.
+bool IsMadeHere(std::string_view token) {
+  const std::string_view start = token.substr(0, kUserToken.size());
+  return start == kUserToken || start == kMachineToken || start == kClaimToken;
+}
+
+}  // namespace
 
 std::optional<std::string_view> BearerOf(std::string_view authorization) {
   constexpr std::string_view kBearer = "Bearer ";
@@ -13,14 +26,62 @@ std::optional<std::string_view> BearerOf(std::string_view authorization) {
   return authorization.substr(kBearer.size());
 }
 
+Role Caller::In(std::string_view project) const {
+  if (is_operator) return Role::kOperator;
+  return is_of_file() ? Role::kUser : RoleIn(roles, project);
+}
+
+Role Caller::Highest() const {
+  if (is_operator) return Role::kOperator;
+  return is_of_file() ? Role::kUser : HighestOf(roles);
+}
+
+std::string Caller::HomeProject() const {
+  if (In("default") >= Role::kUser) return "";
+  for (const RoleBinding& binding : roles)
+    if (binding.role >= Role::kUser) return binding.project;
+  return "";
+}
+
+bool Caller::Sees(const std::string& owner, std::string_view project) const {
+  return is_operator || Owns(owner, project) || RoleIn(roles, project) >= Role::kViewer;
+}
+
 Callers::Callers(const std::string& token, std::vector<TokenVerifier> verifiers,
-                 bool wants_certificates)
+                 bool wants_certificates, const AccountView* accounts, bool wants_accounts)
     : verifiers_(std::move(verifiers)),
       has_tenant_tokens_(!verifiers_.empty()),
-      wants_certificates_(wants_certificates) {
+      wants_certificates_(wants_certificates),
+      wants_accounts_(wants_accounts),
+      accounts_(accounts) {
   if (token.empty()) return;
   verifiers_.push_back(TokenKeys(token).verifier());
   operator_ = verifiers_.back().Tenant();
+}
+
+std::shared_ptr<const TokenVerifier> Callers::StoredVerifier(const TokenId& id) const {
+  return accounts_ == nullptr ? nullptr : accounts_->VerifierOf(HexOf(id));
+}
+
+std::optional<Caller> Callers::Stored(const std::string& id) const {
+  std::optional<AccountView::Holder> holder =
+      accounts_ == nullptr ? std::nullopt : accounts_->Find(id);
+  if (!holder) return std::nullopt;
+  const AccessToken& token = holder->token;
+  Caller caller{false, token.tenant, token.user, id, token.claim, {}, token.project};
+  if (!token.claim.empty()) return caller;  // its one verb asks for no role
+  for (RoleBinding& binding : holder->roles) {
+    binding.role = std::min(binding.role, token.most);
+    if (!token.project.empty()) {
+      // Of a role above the token's project, the part in it.
+      if (IsIn(token.project, binding.project)) binding.project = token.project;
+      if (!IsIn(binding.project, token.project)) continue;
+      binding.role = std::min(binding.role, Role::kAdmin);
+    }
+    if (binding.role == Role::kOperator) caller.is_operator = true;
+    caller.roles.push_back(std::move(binding));
+  }
+  return caller;
 }
 
 std::optional<Caller> Callers::HolderOf(const TokenVerifier& verifier,
@@ -28,6 +89,10 @@ std::optional<Caller> Callers::HolderOf(const TokenVerifier& verifier,
   std::string tenant = verifier.Tenant();
   // A token that is given as both is the operator's.
   if (tenant == operator_) return Caller{true, ""};
+  const bool is_of_file = std::any_of(
+      verifiers_.begin(), verifiers_.end(),
+      [&](const TokenVerifier& known) { return SameBytes(known.public_key, verifier.public_key); });
+  if (!is_of_file) return Stored(HexOf(verifier.id()));
   if (!wants_certificates_) return Caller{false, std::move(tenant)};
   if (identity.empty()) return std::nullopt;
   return Caller{false, CertificateTenant(identity)};
@@ -41,12 +106,26 @@ std::optional<Caller> Callers::WithoutToken(const std::string& identity) const {
 
 std::optional<Caller> Callers::Recognise(std::string_view authorization,
                                          const std::string& identity) const {
-  if (!wants_token() || authorization.empty()) return WithoutToken(identity);
+  if (authorization.empty()) return WithoutToken(identity);
   std::optional<std::string_view> token = BearerOf(authorization);
-  if (!token) return std::nullopt;
-  const TokenVerifier* found = FindToken(verifiers_, *token);
-  if (found == nullptr) return std::nullopt;
-  return HolderOf(*found, identity);
+  const bool is_made_here = token && IsMadeHere(*token);
+  if (!wants_token() && !is_made_here) return WithoutToken(identity);
+  if (!token || token->empty()) return std::nullopt;
+  if (!is_made_here) {
+    const TokenVerifier* found = FindToken(verifiers_, *token);
+    return found == nullptr ? std::nullopt : HolderOf(*found, identity);
+  }
+  const TokenVerifier shown = TokenKeys(*token).verifier();
+  std::shared_ptr<const TokenVerifier> known = StoredVerifier(shown.id());
+  // Both: the public key is known to others, the server's is not.
+  if (known == nullptr || !SameBytes(known->public_key, shown.public_key) ||
+      !SameBytes(known->server_key.bytes(), shown.server_key.bytes()))
+    return std::nullopt;
+  return Stored(HexOf(shown.id()));
+}
+
+std::optional<Caller> Callers::Again(const Caller& caller) const {
+  return caller.token.empty() ? std::optional(caller) : Stored(caller.token);
 }
 
 }  // namespace farcall::pool

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "pool/convert.h"
+#include "pool/convert_accounts.h"
 
 namespace farcall::pool {
 
@@ -46,8 +47,15 @@ Core LoadCore(const Loaded& loaded, const Timing& timing, const Limits& limits, 
     pb::Project project;
     if (project.ParseFromString(value)) projects.push_back(FromProto(project));
   }
+  std::vector<User> users;
+  for (const std::string& value : loaded.users)
+    if (std::optional<User> user = UserOf(value)) users.push_back(std::move(*user));
+  std::vector<AccessToken> tokens;
+  for (const std::string& value : loaded.tokens)
+    if (std::optional<AccessToken> token = TokenOf(value)) tokens.push_back(std::move(*token));
   Core core(timing, limits);
   core.Load(std::move(claims), std::move(hosts), now, std::move(join_tokens), std::move(projects));
+  core.LoadAccounts(std::move(users), std::move(tokens));
   return core;
 }
 
@@ -67,6 +75,8 @@ Controller::Controller(std::unique_ptr<Store> store, const Loaded& loaded, const
   // No number of another controller's life is one of this.
   last_change_ = term_ << 32;
   for (const auto& [name, host] : core_.hosts()) SetCredential(host);
+  for (const auto& [name, user] : core_.accounts().users()) accounts_.Set(name, &user);
+  for (const auto& [id, token] : core_.accounts().tokens()) accounts_.SetToken(id, &token);
   for (const auto& [id, claim] : core_.claims())
     if (std::optional<Seat> seat = SeatOf(claim)) seats_[id] = std::move(*seat);
 }
@@ -127,6 +137,7 @@ Controller::Touched Controller::ApplyAll(const std::vector<Item>& items, std::ve
 void Controller::Gather(const Effects& effects, Touched* touched) {
   touched->claims.insert(effects.claims.begin(), effects.claims.end());
   touched->hosts.insert(effects.hosts.begin(), effects.hosts.end());
+  touched->accounts.Add(effects.accounts);
   touched->join_tokens.insert(effects.join_tokens.begin(), effects.join_tokens.end());
   touched->projects.insert(effects.projects.begin(), effects.projects.end());
   touched->erased.insert(effects.erased_claims.begin(), effects.erased_claims.end());
@@ -169,7 +180,22 @@ Batch Controller::Writes(Touched& touched, Ms now) {
     batch.writes.push_back(
         {"project", name, state == nullptr ? "" : ToProto(state->project).SerializeAsString()});
   }
+  for (const std::string& name : touched.accounts.users) {
+    const User* user = core_.accounts().FindUser(name);
+    batch.writes.push_back({"user", name, user == nullptr ? "" : ToStored(*user)});
+  }
+  for (const std::string& id : touched.accounts.tokens) {
+    const AccessToken* token = core_.accounts().FindToken(id);
+    batch.writes.push_back({"token", id, token == nullptr ? "" : ToStored(*token)});
+  }
   return batch;
+}
+
+void Controller::Publish(const AccountChanges& changes) {
+  for (const std::string& name : changes.users)
+    accounts_.Set(name, core_.accounts().FindUser(name));
+  for (const std::string& id : changes.tokens)
+    accounts_.SetToken(id, core_.accounts().FindToken(id));
 }
 
 Ms Controller::Now() const {
@@ -206,11 +232,12 @@ void Controller::Answered(const Answer& answer, const std::string& host) {
 std::optional<Controller::Seat> Controller::SeatOf(const Claim& claim) const {
   auto host = core_.hosts().find(claim.host);
   if (!IsUsable(claim.state) || host == core_.hosts().end()) return std::nullopt;
-  return Seat{claim.id,    claim.tenant,          claim.host,
+  return Seat{claim.id,    claim.tenant,          ProjectOf(claim),      claim.host,
               claim.epoch, host->second.instance, host->second.endpoints};
 }
 
 void Controller::Publish(const Touched& touched, Ms now) {
+  Publish(touched.accounts);
   std::set<std::string> moved = touched.shown_claims;
   for (const std::string& name : touched.hosts) {  // its endpoints may be others
     const Host& host = core_.hosts().at(name);

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "generated/proto/pool.pb.h"
+#include "pool/account_view.h"
 #include "pool/core/core.h"
 #include "pool/store.h"
 
@@ -32,7 +33,7 @@ class Controller {
   using Push = std::function<void(const std::string& host, const Answer& answer)>;
   // Where the sessions of a claim go.
   struct Seat {
-    std::string claim, tenant, host;
+    std::string claim, tenant, project, host;
     uint64_t epoch = 0, instance = 0;
     std::vector<std::string> endpoints;
   };
@@ -75,6 +76,8 @@ class Controller {
   Ms SinceLastTurn() const { return SteadyMs() - last_turn_; }
   // Why nothing can be changed now; "": all can.
   std::string store_fault();
+  // Users and tokens, as they were stored last.
+  const AccountView& accounts() const { return accounts_; }
 
   uint64_t term() const { return term_; }
 
@@ -94,6 +97,7 @@ class Controller {
     std::set<std::string> claims, hosts;        // to be stored now
     std::map<std::string, std::string> erased;  // claims, and their tenants
     std::set<std::string> join_tokens, projects;
+    AccountChanges accounts;
     std::set<std::string> shown_claims, shown_hosts;
     std::map<std::string, Answer> pushes;
     bool has_tick = false;
@@ -102,6 +106,7 @@ class Controller {
   Touched ApplyAll(const std::vector<Item>& items, std::vector<Effects>* all, Ms now);
   Batch Writes(Touched& touched, Ms now);
   void SetCredential(const Host& host);
+  void Publish(const AccountChanges& changes);
   void Publish(const Touched& touched, Ms now);
   std::optional<Seat> SeatOf(const Claim& claim) const;
   void Answered(const Answer& answer, const std::string& host);
@@ -148,10 +153,16 @@ class Controller {
   bool stopping_ = false;
   std::atomic<Ms> last_turn_{SteadyMs()};
   std::string store_fault_;
+  AccountView accounts_;
   mutable std::shared_mutex seats_mutex_;                      // of the rest
   std::map<std::string, std::string> credentials_, hosts_of_;  // of hosts; and the other way
   std::unordered_map<std::string, Seat> seats_;
 };
+
+// Whose a claim is, beside its tenant's.
+inline std::string ProjectOf(const Claim& claim) {
+  return claim.ask.project.empty() ? kDefaultProject : claim.ask.project;
+}
 
 // Whether sessions may be opened under it.
 inline bool IsUsable(ClaimState state) {

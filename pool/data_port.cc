@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pool/data_port.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "proto/hex.h"
@@ -68,9 +69,20 @@ Result<DataPort::Known> DataPort::Judge(const Channel& channel, const ReceivedHe
   if (hello.role != LinkRole::kLog || hello.session != SessionId{})
     return Status(Code::kRefused, "this is a pool: sessions are its hosts'");
   std::optional<ReceivedHello::Accepted> accepted = heard.AcceptToken(callers_.verifiers());
+  std::vector<TokenVerifier> stored;
+  if (!accepted) {
+    for (const Credential& shown : hello.credentials) {
+      TokenId id{};
+      if (shown.kind != CredentialKind::kToken || shown.id.size() != id.size()) continue;
+      std::copy(shown.id.begin(), shown.id.end(), id.begin());
+      if (auto verifier = callers_.StoredVerifier(id)) stored.push_back(*verifier);
+    }
+    accepted = heard.AcceptToken(stored);
+  }
   if (callers_.wants_tenant_token() && !accepted)
     return Status(Code::kRefused,
-                  "the token is wrong: set FARCALL_TOKEN or FARCALL_TOKEN_FILE to the pool's");
+                  "the token is wrong, revoked or expired: set FARCALL_TOKEN or FARCALL_TOKEN_FILE "
+                  "to the pool's");
   if (!HasFeature(hello, SessionFeature::kRedirect))
     return Status(Code::kUnsupported, "this client knows no pools: install a newer release");
   const std::string identity = channel.PeerIdentity();
@@ -105,7 +117,9 @@ void DataPort::Admit(std::unique_ptr<Channel> channel, const ReceivedHello& hear
 Result<std::string> DataPort::ClaimOf(const Channel& channel, const Hello& hello,
                                       const Caller& caller, bool* is_own) {
   *is_own = hello.claim.empty();
-  if (!*is_own && !service_->MaySee(caller, hello.claim))
+  const Rule& rule = RuleOf(*is_own ? "claims.request" : "claims.connect");
+  if (std::string why; !May(caller, rule, &why)) return Status(Code::kRefused, why);
+  if (!*is_own && !service_->MayConnect(caller, hello.claim))
     return Status(Code::kRefused, "there is no claim '" + Printable(hello.claim) + "'");
   if (!*is_own) return hello.claim;
   Ask ask;

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "generated/proto/pool.grpc.pb.h"
+#include "pool/grpc_call.h"
 #include "pool/reaction.h"
 #include "proto/handshake.h"
 #include "proto/hex.h"
@@ -19,6 +20,17 @@ namespace {
 
 constexpr int kMaxMessageBytes = 4 << 20;
 constexpr int kMaxThreads = 64;
+
+std::string Authorization(const std::multimap<grpc::string_ref, grpc::string_ref>& metadata) {
+  auto found = metadata.find("authorization");
+  return found == metadata.end() ? "" : std::string(found->second.data(), found->second.size());
+}
+
+const grpc::Status kUnknownHost(grpc::StatusCode::UNAUTHENTICATED,
+                                "this host has not joined the pool: give it what `farcall pool "
+                                "join-token new` makes, by --pool-token-file");
+
+}  // namespace
 
 grpc::Status ToGrpc(const Outcome& outcome) {
   switch (outcome.http) {
@@ -43,12 +55,8 @@ grpc::Status ToGrpc(const Outcome& outcome) {
   }
 }
 
-std::string Authorization(const std::multimap<grpc::string_ref, grpc::string_ref>& metadata) {
-  auto found = metadata.find("authorization");
-  return found == metadata.end() ? "" : std::string(found->second.data(), found->second.size());
-}
-
-std::optional<Caller> CallerOf(GrpcServer::Judge& judge, const grpc::ServerContext& context) {
+grpc::Status Enter(GrpcServer::Judge& judge, const grpc::ServerContext& context,
+                   std::string_view call, Caller* caller) {
   Result<std::string> identity = std::string();
   if (judge.certificates.are_wanted()) {
     std::string chain;
@@ -58,30 +66,37 @@ std::optional<Caller> CallerOf(GrpcServer::Judge& judge, const grpc::ServerConte
       for (const grpc::string_ref& text : context.auth_context()->FindPropertyValues(name))
         chain.append(text.data(), text.size());
     identity = judge.certificates.IdentityOf(chain);
-    if (!identity.ok()) return std::nullopt;
   }
-  return judge.callers.Recognise(Authorization(context.client_metadata()), *identity);
+  std::optional<Caller> known;
+  if (identity.ok())
+    known = judge.callers.Recognise(Authorization(context.client_metadata()), *identity);
+  if (!known)
+    return {grpc::StatusCode::UNAUTHENTICATED,
+            "the token is wrong, or the certificate: send 'authorization: Bearer TOKEN'"};
+  std::string why;
+  if (!May(*known, RuleOf(call), &why)) return {grpc::StatusCode::PERMISSION_DENIED, why};
+  *caller = std::move(*known);
+  return grpc::Status::OK;
 }
 
-const grpc::Status kWrongToken(
-    grpc::StatusCode::UNAUTHENTICATED,
-    "the token is wrong, or the certificate: send 'authorization: Bearer TOKEN'");
-
-const grpc::Status kUnknownHost(grpc::StatusCode::UNAUTHENTICATED,
-                                "this host has not joined the pool: give it what `farcall pool "
-                                "join-token new` makes, by --pool-token-file");
+namespace {
 
 grpc::Status WatchFor(farcall::pool::Service::Watched what, farcall::pool::Service* service,
                       GrpcServer::Judge& judge, grpc::ServerContext* context,
                       const v1::WatchRequest& request, grpc::ServerWriter<v1::Change>* writer) {
-  std::optional<Caller> caller = CallerOf(judge, *context);
-  if (!caller) return kWrongToken;
+  const std::string_view call =
+      what == farcall::pool::Service::Watched::kHosts ? "Hosts.Watch" : "Claims.Watch";
+  Caller caller;
+  if (grpc::Status may = Enter(judge, *context, call, &caller); !may.ok()) return may;
   static Places watchers(24, 8);  // a thread each
-  TakenPlace place(watchers, *caller);
+  TakenPlace place(watchers, caller);
   if (!place)
     return {grpc::StatusCode::RESOURCE_EXHAUSTED, "24 watchers are served at once, 8 of one token"};
-  service->Watch(*caller, what, request, [&](const v1::Change* change) {
-    return !context->IsCancelled() && (change == nullptr || writer->Write(*change));
+  service->Watch(caller, what, request, [&](const v1::Change* change) {
+    const std::optional<Caller> now = judge.callers.Again(caller);
+    std::string why;
+    return now && May(*now, RuleOf(call), &why) && !context->IsCancelled() &&
+           (change == nullptr || writer->Write(*change));
   });
   return grpc::Status::OK;
 }
@@ -92,23 +107,15 @@ class GrpcServer::ClaimsService final : public v1::Claims::Service {
  public:
   ClaimsService(farcall::pool::Service* service, Judge& judge) : service_(service), judge_(judge) {}
 
-#define FARCALL_POOL_CALL(Name, Request_, Answer)                                          \
-  grpc::Status Name(grpc::ServerContext* context, const Request_* request, Answer* answer) \
-      override {                                                                           \
-    std::optional<Caller> caller = CallerOf(judge_, *context);                             \
-    if (!caller) return kWrongToken;                                                       \
-    return ToGrpc(service_->Name(*caller, *request, answer));                              \
-  }
-  FARCALL_POOL_CALL(Request, v1::ClaimRequest, v1::Claim)
-  FARCALL_POOL_CALL(Get, v1::ClaimName, v1::Claim)
-  FARCALL_POOL_CALL(List, v1::ListClaimsRequest, v1::ClaimList)
-  FARCALL_POOL_CALL(Update, v1::ClaimChange, v1::Claim)
-  FARCALL_POOL_CALL(Release, v1::ClaimName, v1::Claim)
-  FARCALL_POOL_CALL(Renew, v1::ClaimName, v1::Claim)
-  FARCALL_POOL_CALL(Explain, v1::ClaimName, v1::Explanation)
-  FARCALL_POOL_CALL(Connect, v1::ClaimName, v1::Connection)
-  FARCALL_POOL_CALL(Plan, v1::ClaimRequest, v1::Explanation)
-#undef FARCALL_POOL_CALL
+  FARCALL_POOL_CALL(Claims, Request, v1::ClaimRequest, v1::Claim)
+  FARCALL_POOL_CALL(Claims, Get, v1::ClaimName, v1::Claim)
+  FARCALL_POOL_CALL(Claims, List, v1::ListClaimsRequest, v1::ClaimList)
+  FARCALL_POOL_CALL(Claims, Update, v1::ClaimChange, v1::Claim)
+  FARCALL_POOL_CALL(Claims, Release, v1::ClaimName, v1::Claim)
+  FARCALL_POOL_CALL(Claims, Renew, v1::ClaimName, v1::Claim)
+  FARCALL_POOL_CALL(Claims, Explain, v1::ClaimName, v1::Explanation)
+  FARCALL_POOL_CALL(Claims, Connect, v1::ClaimName, v1::Connection)
+  FARCALL_POOL_CALL(Claims, Plan, v1::ClaimRequest, v1::Explanation)
   grpc::Status Watch(grpc::ServerContext* context, const v1::WatchRequest* request,
                      grpc::ServerWriter<v1::Change>* writer) override {
     return WatchFor(farcall::pool::Service::Watched::kClaims, service_, judge_, context, *request,
@@ -125,9 +132,9 @@ class GrpcServer::HostsService final : public v1::Hosts::Service {
   HostsService(farcall::pool::Service* service, Judge& judge) : service_(service), judge_(judge) {}
   grpc::Status List(grpc::ServerContext* context, const v1::ListHostsRequest*,
                     v1::HostList* answer) override {
-    std::optional<Caller> caller = CallerOf(judge_, *context);
-    if (!caller) return kWrongToken;
-    return ToGrpc(service_->ListHosts(*caller, answer));
+    Caller caller;
+    if (grpc::Status may = Enter(judge_, *context, "Hosts.List", &caller); !may.ok()) return may;
+    return ToGrpc(service_->ListHosts(caller, answer));
   }
   grpc::Status Watch(grpc::ServerContext* context, const v1::WatchRequest* request,
                      grpc::ServerWriter<v1::Change>* writer) override {
@@ -136,36 +143,31 @@ class GrpcServer::HostsService final : public v1::Hosts::Service {
   }
   grpc::Status Status(grpc::ServerContext* context, const v1::PoolStatusRequest*,
                       v1::PoolStatus* answer) override {
-    std::optional<Caller> caller = CallerOf(judge_, *context);
-    if (!caller) return kWrongToken;
-    return ToGrpc(service_->GetStatus(*caller, answer));
+    Caller caller;
+    if (grpc::Status may = Enter(judge_, *context, "Hosts.Status", &caller); !may.ok()) return may;
+    return ToGrpc(service_->GetStatus(caller, answer));
   }
-  grpc::Status NewJoinToken(grpc::ServerContext* context, const v1::JoinTokenRequest* request,
-                            v1::JoinToken* answer) override {
-    std::optional<Caller> caller = CallerOf(judge_, *context);
-    if (!caller) return kWrongToken;
-    return ToGrpc(service_->NewJoinToken(*caller, *request, answer));
-  }
+  FARCALL_POOL_CALL(Hosts, NewJoinToken, v1::JoinTokenRequest, v1::JoinToken)
   grpc::Status Join(grpc::ServerContext*, const v1::JoinRequest* request,
                     v1::Joined* answer) override {
     return ToGrpc(service_->Join({}, *request, answer));
   }
   grpc::Status Drain(grpc::ServerContext* c, const v1::HostName* n, v1::Host* h) override {
-    return Set(c, n, SetHost::Verb::kDrain, h);
+    return Set(c, n, "Hosts.Drain", SetHost::Verb::kDrain, h);
   }
   grpc::Status Cordon(grpc::ServerContext* c, const v1::HostName* n, v1::Host* h) override {
-    return Set(c, n, SetHost::Verb::kCordon, h);
+    return Set(c, n, "Hosts.Cordon", SetHost::Verb::kCordon, h);
   }
   grpc::Status Uncordon(grpc::ServerContext* c, const v1::HostName* n, v1::Host* h) override {
-    return Set(c, n, SetHost::Verb::kUncordon, h);
+    return Set(c, n, "Hosts.Uncordon", SetHost::Verb::kUncordon, h);
   }
 
  private:
-  grpc::Status Set(grpc::ServerContext* context, const v1::HostName* name, SetHost::Verb verb,
-                   v1::Host* host) {
-    std::optional<Caller> caller = CallerOf(judge_, *context);
-    if (!caller) return kWrongToken;
-    return ToGrpc(service_->ChangeHost(*caller, *name, verb, host));
+  grpc::Status Set(grpc::ServerContext* context, const v1::HostName* name, const char* call,
+                   SetHost::Verb verb, v1::Host* host) {
+    Caller caller;
+    if (grpc::Status may = Enter(judge_, *context, call, &caller); !may.ok()) return may;
+    return ToGrpc(service_->ChangeHost(caller, *name, verb, host));
   }
   farcall::pool::Service* const service_;
   Judge& judge_;
@@ -177,23 +179,28 @@ class GrpcServer::ProjectsService final : public v1::Projects::Service {
       : service_(service), judge_(judge) {}
   grpc::Status List(grpc::ServerContext* context, const v1::ListProjectsRequest* request,
                     v1::ProjectList* answer) override {
-    std::optional<Caller> caller = CallerOf(judge_, *context);
-    return caller ? ToGrpc(service_->ListProjects(*caller, *request, answer)) : kWrongToken;
+    Caller caller;
+    if (grpc::Status may = Enter(judge_, *context, "Projects.List", &caller); !may.ok()) return may;
+    return ToGrpc(service_->ListProjects(caller, *request, answer));
   }
   grpc::Status Get(grpc::ServerContext* context, const v1::ProjectName* name,
                    v1::Project* answer) override {
-    std::optional<Caller> caller = CallerOf(judge_, *context);
-    return caller ? ToGrpc(service_->GetProject(*caller, *name, answer)) : kWrongToken;
+    Caller caller;
+    if (grpc::Status may = Enter(judge_, *context, "Projects.Get", &caller); !may.ok()) return may;
+    return ToGrpc(service_->GetProject(caller, *name, answer));
   }
   grpc::Status Set(grpc::ServerContext* context, const v1::Project* given,
                    v1::Project* answer) override {
-    std::optional<Caller> caller = CallerOf(judge_, *context);
-    return caller ? ToGrpc(service_->ChangeProject(*caller, *given, answer)) : kWrongToken;
+    Caller caller;
+    if (grpc::Status may = Enter(judge_, *context, "Projects.Set", &caller); !may.ok()) return may;
+    return ToGrpc(service_->ChangeProject(caller, *given, answer));
   }
   grpc::Status Delete(grpc::ServerContext* context, const v1::ProjectName* name,
                       v1::Project* answer) override {
-    std::optional<Caller> caller = CallerOf(judge_, *context);
-    return caller ? ToGrpc(service_->DeleteProject(*caller, *name, answer)) : kWrongToken;
+    Caller caller;
+    if (grpc::Status may = Enter(judge_, *context, "Projects.Delete", &caller); !may.ok())
+      return may;
+    return ToGrpc(service_->DeleteProject(caller, *name, answer));
   }
 
  private:
@@ -383,6 +390,7 @@ Status GrpcServer::Open() {
   claims_ = std::make_unique<ClaimsService>(service_, judge_);
   hosts_ = std::make_unique<HostsService>(service_, judge_);
   projects_ = std::make_unique<ProjectsService>(service_, judge_);
+  accounts_ = MakeAccountsService(service_, judge_);
   link_ = std::make_unique<LinkService>(service_, options_);
   LinkService* link = link_.get();
   service_->controller().OnPush(
@@ -394,6 +402,7 @@ Status GrpcServer::Open() {
   builder.RegisterService(claims_.get());
   builder.RegisterService(hosts_.get());
   builder.RegisterService(projects_.get());
+  builder.RegisterService(accounts_.get());
   builder.RegisterService(link_.get());
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);

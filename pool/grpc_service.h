@@ -10,7 +10,8 @@
 
 namespace grpc {
 class Server;
-}
+class Service;
+}  // namespace grpc
 
 namespace farcall::pool {
 
@@ -51,6 +52,7 @@ class GrpcServer {
   std::unique_ptr<HostsService> hosts_;
   std::unique_ptr<ProjectsService> projects_;
   std::unique_ptr<LinkService> link_;
+  std::unique_ptr<grpc::Service> accounts_;
   std::unique_ptr<grpc::Server> server_;
   int port_ = 0;
 };

@@ -109,6 +109,15 @@ const std::vector<Route>& Routes() {
       PlainRoute("/v1/pool", &Service::GetInfo),
       MakeRoute("POST", "/v1/join-tokens", nullptr, &Service::NewJoinToken),
       MakeRoute("POST", "/v1/join", nullptr, &Service::Join),
+      MakeRoute("POST", "/v1/users", nullptr, &Service::AddUser),
+      MakeRoute("GET", "/v1/users", nullptr, &Service::ListUsers),
+      MakeRoute("DELETE", "/v1/users/{id}", "name", &Service::RemoveUser),
+      MakeRoute("POST", "/v1/users/{id}:grant", "name", &Service::GrantRole),
+      MakeRoute("POST", "/v1/users/{id}:revoke", "name", &Service::RevokeRole),
+      MakeRoute("POST", "/v1/tokens", nullptr, &Service::NewToken),
+      MakeRoute("GET", "/v1/tokens", nullptr, &Service::ListTokens),
+      MakeRoute("DELETE", "/v1/tokens/{id}", "id", &Service::RevokeToken),
+      PlainRoute("/v1/whoami", &Service::WhoAmI),
       HostRoute("/v1/hosts/{id}:drain", Verb::kDrain),
       HostRoute("/v1/hosts/{id}:cordon", Verb::kCordon),
       HostRoute("/v1/hosts/{id}:uncordon", Verb::kUncordon),
@@ -262,6 +271,13 @@ Caller RestServer::CallerOf(const httplib::Request& request) const {
   return Recognise(request).value_or(Caller{});
 }
 
+bool RestServer::MayEnter(const char* route, const Caller& caller, httplib::Response& response) {
+  std::string why;
+  if (May(caller, RuleOf(route), &why)) return true;
+  Say(response, Failed(403, "forbidden", why, "Authorization", "ask an operator of the pool"));
+  return false;
+}
+
 void RestServer::AddRoutes() {
   for (const Route& route : Routes()) {
     auto handler = [this, &route](const httplib::Request& request, httplib::Response& response) {
@@ -270,7 +286,9 @@ void RestServer::AddRoutes() {
           std::strcmp(route.method, "GET") == 0 && (path == "/v1/claims" || path == "/v1/hosts");
       if (is_list && request.get_param_value("watch") == "1")
         return ServeWatch(path == "/v1/hosts", request, response);
-      Serve(route, *service_, CallerOf(request), request, response);
+      const Caller caller = CallerOf(request);
+      if (!MayEnter((std::string(route.method) + " " + path).c_str(), caller, response)) return;
+      Serve(route, *service_, caller, request, response);
     };
     std::string pattern = Pattern(route.path), method = route.method;
     if (method == "GET") server_->Get(pattern.c_str(), handler);
@@ -279,6 +297,13 @@ void RestServer::AddRoutes() {
     if (method == "PATCH") server_->Patch(pattern.c_str(), handler);
     if (method == "PUT") server_->Put(pattern.c_str(), handler);
   }
+}
+
+// While it watches: whether its token is still good, and its role enough.
+bool RestServer::StillMay(const Caller& caller, const char* route) const {
+  const std::optional<Caller> now = callers_.Again(caller);
+  std::string why;
+  return now && May(*now, RuleOf(route), &why);
 }
 
 bool RestServer::TakeWatcher(const Caller& caller, httplib::Response& response) {
@@ -302,11 +327,13 @@ void RestServer::ServeWatch(bool hosts, const httplib::Request& request,
     return Say(response, Failed(400, "invalid", "query 'name' is no UTF-8", "name"));
   watch.set_name(name);
   Caller caller = CallerOf(request);
-  if (!TakeWatcher(caller, response)) return;
+  const char* route = hosts ? "GET /v1/hosts?watch=1" : "GET /v1/claims?watch=1";
+  if (!MayEnter(route, caller, response) || !TakeWatcher(caller, response)) return;
   response.set_chunked_content_provider(
       "text/event-stream",
-      [this, hosts, watch, caller](size_t, httplib::DataSink& sink) {
+      [this, hosts, watch, caller, route](size_t, httplib::DataSink& sink) {
         auto tell = [&](const pb::Change* change) {
+          if (!StillMay(caller, route)) return false;
           std::string text = ": still here\n\n";
           if (change != nullptr) {
             text = "event: " + change->kind() + "\n";
@@ -334,6 +361,7 @@ void RestServer::AddEvents() {
                             : request.get_param_value("after");
     std::from_chars(given.data(), given.data() + given.size(), after);
     Caller caller = CallerOf(request);
+    if (!MayEnter("GET /v1/events", caller, response)) return;
     std::optional<std::string> by = caller.by();
     if (request.get_param_value("watch") != "1") {
       pb::EventList list;
@@ -345,7 +373,7 @@ void RestServer::AddEvents() {
     auto seen = std::make_shared<uint64_t>(after);
     response.set_chunked_content_provider(
         "text/event-stream",
-        [this, seen, by](size_t, httplib::DataSink& sink) {
+        [this, seen, by, caller](size_t, httplib::DataSink& sink) {
           constexpr Ms kSilence = 2000;  // then a comment shows whether anybody still listens
           std::string text;
           for (const pb::Event& event :
@@ -353,6 +381,7 @@ void RestServer::AddEvents() {
             std::string json = ToJson(event);
             text += "id: " + std::to_string(event.number()) + "\ndata: " + json + "\n\n";
           }
+          if (!StillMay(caller, "GET /v1/events")) return false;
           if (text.empty()) text = ": still here\n\n";
           return sink.write(text.data(), text.size());
         },
@@ -361,14 +390,16 @@ void RestServer::AddEvents() {
 }
 
 void RestServer::AddProbes() {
-  auto text = [](const char* type, auto make) {
-    return [type, make](const httplib::Request&, httplib::Response& response) {
+  auto text = [this](const char* route, const char* type, auto make) {
+    return [this, route, type, make](const httplib::Request& request, httplib::Response& response) {
+      if (!MayEnter(route, CallerOf(request), response)) return;
       response.set_content(make(), type);
     };
   };
-  server_->Get("/metrics",
-               text("text/plain; version=0.0.4", [this] { return service_->Metrics(); }));
-  server_->Get("/openapi.json", text("application/json", [] { return OpenApi() + "\n"; }));
+  server_->Get("/metrics", text("GET /metrics", "text/plain; version=0.0.4",
+                                [this] { return service_->Metrics(); }));
+  server_->Get("/openapi.json",
+               text("GET /openapi.json", "application/json", [] { return OpenApi() + "\n"; }));
 }
 
 // Neither waits for anybody.

@@ -40,6 +40,9 @@ class RestServer {
  private:
   std::optional<Caller> Recognise(const httplib::Request& request) const;
   Caller CallerOf(const httplib::Request& request) const;
+  // Whether the table of verbs lets the caller; else the response says why not.
+  bool MayEnter(const char* route, const Caller& caller, httplib::Response& response);
+  bool StillMay(const Caller& caller, const char* route) const;
   void AddHandlers();
   void AddRoutes();
   void AddEvents();

@@ -24,15 +24,11 @@ int Fail(int code, const std::string& message) {
   return code;
 }
 
-Status CheckAddress(const std::string& address, bool has_token, bool has_tls, HostPort* parsed) {
+Status CheckAddress(const std::string& address, bool has_tls, HostPort* parsed) {
   Result<Url> url = ParseUrl("tcp://" + address);
   if (!url.ok()) return url.status();
   Result<HostPort> parts = ParseHostPort(*url);
   if (!parts.ok()) return parts.status();
-  if (!has_token && !IsLoopbackUrl("tcp://" + address))
-    return {Code::kInvalid, "listen '" + address +
-                                "': an address other than the loopback needs --token-file or "
-                                "--token-verifier"};
   if (!has_tls && !IsLoopbackUrl("tcp://" + address))
     return {Code::kInvalid, "listen '" + address +
                                 "': an address other than the loopback needs --tls-cert and "
@@ -53,6 +49,31 @@ Status OpenHealth(const PoolServeOptions& options, const HostPort& rest, const H
   return {};
 }
 
+// A user who may do everything, and a token of theirs that is told once.
+Status MakeFirstOperator(Service& service,
+                         const std::function<void(const std::string& token)>& tell) {
+  constexpr char kName[] = "operator";
+  const Caller nobody_yet{true, ""};
+  pb::User user, made;
+  user.set_name(kName);
+  user.add_roles()->set_role("operator");
+  Outcome done = service.AddUser(nobody_yet, user, &made);
+  if (done.http == 409) {  // one who is an operator no more
+    pb::RoleChange change;
+    change.set_name(kName);
+    change.set_role("operator");
+    done = service.GrantRole(nobody_yet, change, &made);
+  }
+  pb::TokenRequest request;
+  request.set_user(kName);
+  request.set_name("first");
+  pb::Token token;
+  if (done.ok()) done = service.NewToken(nobody_yet, request, &token);
+  if (!done.ok()) return {Code::kUnavailable, "the first operator: " + done.error.message()};
+  tell(token.token());
+  return {};
+}
+
 }  // namespace
 
 int ServePool(const PoolServeOptions& options,
@@ -61,22 +82,25 @@ int ServePool(const PoolServeOptions& options,
   // It would log a line for each message that cannot be read, before anybody has shown a token.
   google::protobuf::SetLogHandler(nullptr);
   const bool wants_certificates = !options.tls.authorities.empty();
-  const Callers callers(options.token, options.clients, wants_certificates);
   RaiseDescriptorLimit();
   HostPort data, rest, grpc, health;
-  if (!options.clients.empty() && options.token.empty())
-    return Fail(kExitUsage, "--token-verifier needs --token-file: the operator, who lets hosts in");
-  if (wants_certificates && options.token.empty())
-    return Fail(kExitUsage, "--tls-client-ca needs --token-file: the operator, who lets hosts in");
+  bool wants_accounts = options.accounts;
+  for (const auto& [flag, is_given] : {std::pair("--token-verifier", !options.clients.empty()),
+                                       {"--tls-client-ca", wants_certificates}})
+    if (is_given && options.token.empty() && !wants_accounts)
+      return Fail(kExitUsage, std::string(flag) + " needs --token-file or --accounts: the " +
+                                  "operator, who lets hosts in");
   for (auto [address, parsed] :
-       {std::pair(&options.listen, &data), {&options.rest, &rest}, {&options.grpc, &grpc}})
-    if (Status checked = CheckAddress(*address, callers.wants_token(),
-                                      options.tls.given() || options.plaintext, parsed);
+       {std::pair(&options.listen, &data), {&options.rest, &rest}, {&options.grpc, &grpc}}) {
+    if (Status checked = CheckAddress(*address, options.tls.given() || options.plaintext, parsed);
         !checked.ok())
       return Fail(kExitUsage, checked.message());
+    // Whoever reaches it would be the operator.
+    if (options.token.empty() && !IsLoopbackUrl("tcp://" + *address)) wants_accounts = true;
+  }
 
   if (!options.health.empty())
-    if (Status checked = CheckAddress(options.health, true, true, &health); !checked.ok())
+    if (Status checked = CheckAddress(options.health, true, &health); !checked.ok())
       return Fail(kExitUsage, checked.message());
   if (Status checked = CheckTls(options.tls); !checked.ok())
     return Fail(kExitUsage, checked.message());
@@ -85,6 +109,11 @@ int ServePool(const PoolServeOptions& options,
   Result<std::unique_ptr<Store>> store = Store::Open(options.store, &loaded);
   if (!store.ok()) return Fail(kExitFailure, store.status().message());
   Controller controller(std::move(*store), loaded, options.timing, options.limits);
+  // A store that knows an operator asks for tokens, wherever it is opened.
+  const bool has_operator = controller.accounts().has_operator();
+  wants_accounts = wants_accounts || (options.token.empty() && has_operator);
+  const Callers callers(options.token, options.clients, wants_certificates, &controller.accounts(),
+                        wants_accounts);
   Service service(&controller, {loaded.pool, loaded.key, options.spread, options.join_token,
                                 callers.wants_token() || !options.join_token.empty(), "", "", "",
                                 "", options.max_queue_priority});
@@ -96,6 +125,8 @@ int ServePool(const PoolServeOptions& options,
   Status opened = data_port.Open(options.listen, options.tls);
   if (opened.ok()) opened = grpc_server.Open();
   if (opened.ok()) controller.Start();
+  if (opened.ok() && wants_accounts && options.token.empty() && !has_operator)
+    opened = MakeFirstOperator(service, options.first_operator);
   if (opened.ok()) {
     service.SetAddresses(FormatHostPort(grpc.host, static_cast<uint16_t>(grpc_server.port())),
                          scheme + data_port.address());

@@ -21,9 +21,12 @@ struct PoolServeOptions {
   std::string store;   // path of the SQLite file
   std::string token;   // the operator's; also the clients', where there are no others
   std::vector<TokenVerifier> clients;  // of their tokens: each is a tenant
-  std::string join_token;              // lasts; empty: hosts join by tokens that are made for each
-  TlsFiles tls;                        // of all addresses but health's
-  bool plaintext = false;              // other hosts may connect without TLS
+  bool accounts = false;  // tokens are wanted though no file has any: those that the store has
+  // Called once, with the token of the first operator, where a pool that wants tokens had none.
+  std::function<void(const std::string& token)> first_operator;
+  std::string join_token;  // lasts; empty: hosts join by tokens that are made for each
+  TlsFiles tls;            // of all addresses but health's
+  bool plaintext = false;  // other hosts may connect without TLS
   bool spread = false;
   int32_t max_queue_priority = 0;  // that a tenant may ask for
   Timing timing;

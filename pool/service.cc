@@ -64,11 +64,6 @@ Outcome Of(const Refusal& refusal) {
   }
 }
 
-Outcome NotTheirs() {
-  return Failed(403, "forbidden", "only the pool's operator may ask for this", "Authorization",
-                "the token of farcall pool serve --token-file may");
-}
-
 Outcome Failed(int http, std::string code, std::string message, std::string field,
                std::string hint) {
   Outcome outcome;
@@ -90,7 +85,7 @@ void Service::SetAddresses(std::string grpc, std::string data) {
 Outcome Service::Describe(const Caller& caller, const std::string& id, pb::Claim* claim) {
   Host host;
   std::optional<Claim> found = controller_->Find(id, &host);
-  if (!found || !caller.Sees(found->tenant)) return NoClaim(id);
+  if (!found || !caller.Sees(found->tenant, ProjectOf(*found))) return NoClaim(id);
   *claim = ToProto(*found, found->host.empty() ? nullptr : &host);
   return {};
 }
@@ -120,6 +115,7 @@ Outcome Service::Request(const Caller& caller, const pb::ClaimRequest& request, 
     return Failed(400, "invalid", "wait_ms " + std::to_string(request.wait_ms()) + ": 0 to 60000",
                   "wait_ms");
   if (Outcome may = MayRank(caller, event.ask.queue_priority); !may.ok()) return may;
+  if (Outcome may = MayRequest(caller, &event.ask); !may.ok()) return may;
   event.id = "c-" + Random(16);
   event.tenant = caller.tenant;
   event.owner = request.owner();
@@ -136,7 +132,8 @@ Outcome Service::Request(const Caller& caller, const pb::ClaimRequest& request, 
 Outcome Service::Update(const Caller& caller, const pb::ClaimChange& request, pb::Claim* claim) {
   ChangeClaim change;
   if (std::optional<Refusal> wrong = ToChange(request, &change)) return Of(*wrong);
-  change.by = caller.by();
+  if (Outcome may = MayTouch(caller, RuleOf("claims.update"), request.id(), &change.by); !may.ok())
+    return may;
   if (change.queue_priority)
     if (Outcome may = MayRank(caller, *change.queue_priority); !may.ok()) return may;
   Ms wait = request.has_wait_ms() ? request.wait_ms() : kChangeWait;
@@ -165,12 +162,13 @@ Outcome Service::List(const Caller& caller, const pb::ListClaimsRequest& request
   uint32_t limit = request.limit() == 0 ? kDefaultPage : std::min(request.limit(), kMaxPage);
   controller_->Read([&](const Core& core, Ms) {
     list->set_total(static_cast<uint32_t>(
-        std::count_if(core.claims().begin(), core.claims().end(),
-                      [&](const auto& claim) { return caller.Sees(claim.second.tenant); })));
+        std::count_if(core.claims().begin(), core.claims().end(), [&](const auto& claim) {
+          return caller.Sees(claim.second.tenant, ProjectOf(claim.second));
+        })));
     for (auto at = core.claims().upper_bound(request.page_token()); at != core.claims().end();
          ++at) {
       const Claim& claim = at->second;
-      if (!caller.Sees(claim.tenant)) continue;
+      if (!caller.Sees(claim.tenant, ProjectOf(claim))) continue;
       if (!request.state().empty() && ToText(claim.state) != request.state()) continue;
       if (list->claims_size() == static_cast<int>(limit)) {
         list->set_next_page_token(list->claims(list->claims_size() - 1).id());
@@ -184,13 +182,18 @@ Outcome Service::List(const Caller& caller, const pb::ListClaimsRequest& request
 }
 
 Outcome Service::Release(const Caller& caller, const pb::ClaimName& name, pb::Claim* claim) {
-  Effects effects = controller_->Apply(
-      ReleaseClaim{name.id(), "asked for", IfRevision(name.if_revision()), caller.by()});
+  std::optional<std::string> by;
+  if (Outcome may = MayTouch(caller, RuleOf("claims.release"), name.id(), &by); !may.ok())
+    return may;
+  Effects effects =
+      controller_->Apply(ReleaseClaim{name.id(), "asked for", IfRevision(name.if_revision()), by});
   return effects.refusal ? Of(*effects.refusal) : Describe(caller, name.id(), claim);
 }
 
 Outcome Service::Renew(const Caller& caller, const pb::ClaimName& name, pb::Claim* claim) {
-  Effects effects = controller_->Apply(RenewClaim{name.id(), caller.by()});
+  std::optional<std::string> by;
+  if (Outcome may = MayTouch(caller, RuleOf("claims.renew"), name.id(), &by); !may.ok()) return may;
+  Effects effects = controller_->Apply(RenewClaim{name.id(), by});
   return effects.refusal ? Of(*effects.refusal) : Describe(caller, name.id(), claim);
 }
 
@@ -198,7 +201,7 @@ Outcome Service::Explain(const Caller& caller, const pb::ClaimName& name, pb::Ex
   Outcome outcome = NoClaim(name.id());
   controller_->Read([&](const Core& core, Ms) {
     const Claim* claim = core.Find(name.id());
-    if (claim == nullptr || !caller.Sees(claim->tenant)) return;
+    if (claim == nullptr || !caller.Sees(claim->tenant, ProjectOf(*claim))) return;
     *told = ToProto(core.Explain(*claim));
     outcome = {};
   });
@@ -217,13 +220,18 @@ void Service::Lead(const Controller::Seat& seat, pb::Connection* connection) {
 
 Outcome Service::Connect(const Caller& caller, const pb::ClaimName& name,
                          pb::Connection* connection) {
-  if (std::optional<Controller::Seat> seat = controller_->FindSeat(name.id())) {
-    if (!caller.Sees(seat->tenant)) return NoClaim(name.id());
+  std::optional<Controller::Seat> seat = controller_->FindSeat(name.id());
+  if (!seat || !MayTo(caller, RuleOf("claims.connect"), seat->claim, seat->tenant, seat->project)) {
+    std::optional<std::string> by;
+    if (Outcome may = MayTouch(caller, RuleOf("claims.connect"), name.id(), &by); !may.ok())
+      return may;
+  }
+  if (seat) {
     Lead(*seat, connection);
     return {};
   }
   std::optional<Claim> claim = controller_->Find(name.id());
-  if (!claim || !caller.Sees(claim->tenant)) return NoClaim(name.id());
+  if (!claim) return NoClaim(name.id());
   return Failed(409, "not_bound",
                 "claim '" + claim->id + "' is " + std::string(ToText(claim->state)), "id",
                 "ask :explain why");
@@ -263,9 +271,8 @@ Outcome Service::ListGpus(const Caller&, pb::GpuList* list) {
   return {};
 }
 
-Outcome Service::ChangeHost(const Caller& caller, const pb::HostName& name, SetHost::Verb verb,
+Outcome Service::ChangeHost(const Caller&, const pb::HostName& name, SetHost::Verb verb,
                             pb::Host* told) {
-  if (!caller.is_operator) return NotTheirs();
   Effects effects = controller_->Apply(SetHost{name.name(), verb, IfRevision(name.if_revision())});
   if (effects.refusal) return Of(*effects.refusal);
   controller_->Read([&](const Core& core, Ms now) {
@@ -275,9 +282,8 @@ Outcome Service::ChangeHost(const Caller& caller, const pb::HostName& name, SetH
   return {};
 }
 
-Outcome Service::NewJoinToken(const Caller& caller, const pb::JoinTokenRequest& request,
+Outcome Service::NewJoinToken(const Caller&, const pb::JoinTokenRequest& request,
                               pb::JoinToken* token) {
-  if (!caller.is_operator) return NotTheirs();
   int64_t seconds = request.expires_s() == 0 ? kJoinSeconds : request.expires_s();
   if (seconds < 1 || seconds > kMaxJoinSeconds)
     return Failed(
@@ -325,8 +331,7 @@ void Service::NoteStatus(const std::string& host, control::v1::ServerStatus stat
   statuses_[host] = {std::move(status), std::chrono::steady_clock::now()};
 }
 
-Outcome Service::GetStatus(const Caller& caller, pb::PoolStatus* status) {
-  if (!caller.is_operator) return NotTheirs();
+Outcome Service::GetStatus(const Caller&, pb::PoolStatus* status) {
   controller_->Read([&](const Core& core, Ms now) {
     for (const auto& [name, host] : core.hosts()) {
       pb::HostStatus* told = status->add_hosts();
@@ -358,7 +363,7 @@ uint64_t Service::TellAll(const Caller& caller, Watched what, const std::string&
     number = controller_->LastChange();
     for (const auto& [id, claim] : core.claims()) {
       if (what != Watched::kClaims || (!name.empty() && id != name)) continue;
-      if (!caller.Sees(claim.tenant)) continue;
+      if (!caller.Sees(claim.tenant, ProjectOf(claim))) continue;
       auto host = core.hosts().find(claim.host);
       *all.emplace_back().mutable_claim() =
           ToProto(claim, host == core.hosts().end() ? nullptr : &host->second);
@@ -395,7 +400,7 @@ void Service::Watch(const Caller& caller, Watched what, const pb::WatchRequest& 
       bool is_claims = change->kind() != "host";
       const std::string& id = is_claims ? change->claim().id() : change->host().name();
       if (is_claims != (what == Watched::kClaims)) continue;
-      if (is_claims && !caller.Sees(change->claim().tenant())) continue;
+      if (is_claims && !caller.Sees(change->claim().tenant(), change->claim().project())) continue;
       if (request.name().empty() || id == request.name()) goes_on = goes_on && tell(change.get());
     }
   }
@@ -463,12 +468,13 @@ std::string Service::Metrics() {
   return text;
 }
 
-bool Service::MaySee(const Caller& caller, const std::string& claim) {
+bool Service::MayConnect(const Caller& caller, const std::string& claim) {
   if (caller.is_operator) return true;
+  const Rule& rule = RuleOf("claims.connect");
   if (std::optional<Controller::Seat> seat = controller_->FindSeat(claim))
-    return caller.Sees(seat->tenant);
+    return MayTo(caller, rule, claim, seat->tenant, seat->project);
   std::optional<Claim> found = controller_->Find(claim);
-  return found && caller.Sees(found->tenant);
+  return found && MayTo(caller, rule, claim, found->tenant, ProjectOf(*found));
 }
 
 Outcome Service::ClaimOfRun(const std::string& run, const std::string& owner, const Ask& ask,
@@ -480,6 +486,7 @@ Outcome Service::ClaimOfRun(const std::string& run, const std::string& owner, co
   event.idempotency_key = run;
   event.is_run = true;
   event.ask = ask;
+  if (Outcome may = MayRequest(caller, &event.ask); !may.ok()) return may;
   event.now_unix = UnixSeconds();
   Effects effects = controller_->Apply(event);
   if (effects.refusal) return Of(*effects.refusal);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "pool/access.h"
 #include "pool/callers.h"
 #include "pool/controller.h"
 #include "pool/convert.h"
@@ -43,8 +44,8 @@ class Service {
   void SetRest(std::string url);
   void SetHealth(std::string address);
 
-  // For a tenant there are its own claims only: of others' it hears "not found", as if they did not
-  // exist. Hosts and what runs on them are the operator's to change and to see.
+  // Whoever calls these has asked May (pool/access.h) for the caller and the verb. Of claims that a
+  // caller may not see it hears "not found", as if they did not exist.
   Outcome Request(const Caller& caller, const pb::ClaimRequest& request, pb::Claim* claim);
   Outcome Get(const Caller& caller, const pb::ClaimName& name, pb::Claim* claim);
   Outcome List(const Caller& caller, const pb::ListClaimsRequest& request, pb::ClaimList* list);
@@ -60,6 +61,17 @@ class Service {
                      pb::Host* host);
   Outcome NewJoinToken(const Caller& caller, const pb::JoinTokenRequest& request,
                        pb::JoinToken* token);
+  // Users, roles and tokens: service_accounts.cc.
+  Outcome AddUser(const Caller& caller, const pb::User& request, pb::User* user);
+  Outcome RemoveUser(const Caller& caller, const pb::UserName& name, pb::User* user);
+  Outcome ListUsers(const Caller& caller, const pb::ListUsersRequest& request, pb::UserList* list);
+  Outcome GrantRole(const Caller& caller, const pb::RoleChange& request, pb::User* user);
+  Outcome RevokeRole(const Caller& caller, const pb::RoleChange& request, pb::User* user);
+  Outcome NewToken(const Caller& caller, const pb::TokenRequest& request, pb::Token* told);
+  Outcome ListTokens(const Caller& caller, const pb::ListTokensRequest& request,
+                     pb::TokenList* list);
+  Outcome RevokeToken(const Caller& caller, const pb::TokenName& name, pb::Token* told);
+  Outcome WhoAmI(const Caller& caller, pb::Identity* identity);
   // Anybody's: who knows no join token is refused.
   Outcome Join(const Caller& caller, const pb::JoinRequest& request, pb::Joined* joined);
   // Whose agent it is that shows "Bearer CREDENTIAL"; "": whoever it says.   nullopt: nobody's
@@ -86,13 +98,13 @@ class Service {
   // The claim of a program that says HELLO; `run` names its farcall run.
   Outcome ClaimOfRun(const std::string& run, const std::string& owner, const Ask& ask,
                      std::string* id, const Caller& caller);
-  // For pool://, which has asked by MaySee whose it is.
+  // For pool://, which has asked by MayConnect whose it is.
   // Whether a claim waits for what no GPU of the pool could hold, were all of it free.
   bool CouldNeverFit(const std::string& id);
   Outcome Explain(const pb::ClaimName& name, pb::Explanation* told) {
     return Explain({true, ""}, name, told);
   }
-  bool MaySee(const Caller& caller, const std::string& claim);
+  bool MayConnect(const Caller& caller, const std::string& claim);
   // Endpoints and a lease of a claim that can be used.
   void Lead(const Controller::Seat& seat, pb::Connection* connection);
   Controller& controller() { return *controller_; }
@@ -101,6 +113,16 @@ class Service {
  private:
   // Whether a caller may ask for that place in the queue.
   Outcome MayRank(const Caller& caller, int32_t queue_priority) const;
+  // Whether a caller may have a claim in that project; one that names none gets its home.
+  Outcome MayRequest(const Caller& caller, Ask* ask) const;
+  // Whether a caller may do that to a claim; `by` is then for the core's event.
+  Outcome MayTouch(const Caller& caller, const Rule& rule, const std::string& id,
+                   std::optional<std::string>* by);
+  Outcome SetRole(const Caller& caller, const pb::RoleChange& request, bool is_taken,
+                  pb::User* user);
+  Outcome ChangeUser(AccountEvent event, const std::string& name, pb::User* user);
+  Outcome FillToken(const Caller& caller, const pb::TokenRequest& request, AccessToken* token,
+                    bool* is_machine);
   Outcome Describe(const Caller& caller, const std::string& id, pb::Claim* claim);
   uint64_t TellAll(const Caller& caller, Watched what, const std::string& name, const Tell& tell,
                    bool* goes_on);
@@ -118,7 +140,6 @@ class Service {
 
 // Of the core's refusal.
 Outcome Of(const Refusal& refusal);
-Outcome NotTheirs();  // only the operator may
 Outcome Failed(int http, std::string code, std::string message, std::string field = "",
                std::string hint = "");
 

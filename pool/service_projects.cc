@@ -47,7 +47,6 @@ Outcome Service::GetProject(const Caller&, const pb::ProjectName& name, pb::Proj
 
 Outcome Service::ChangeProject(const Caller& caller, const pb::Project& given,
                                pb::Project* project) {
-  if (!caller.is_operator) return NotTheirs();
   Effects effects =
       controller_->Apply(SetProject{FromProto(given), IfRevision(given.if_revision())});
   if (effects.refusal) return Of(*effects.refusal);
@@ -58,7 +57,6 @@ Outcome Service::ChangeProject(const Caller& caller, const pb::Project& given,
 
 Outcome Service::DeleteProject(const Caller& caller, const pb::ProjectName& name,
                                pb::Project* project) {
-  if (!caller.is_operator) return NotTheirs();
   Outcome found = GetProject(caller, name, project);
   if (!found.ok()) return found;
   Effects effects =

@@ -14,8 +14,8 @@ namespace farcall::pool {
 
 namespace {
 
-constexpr int kSchema = 3;
-constexpr const char* kTables[] = {"claim", "host", "join_token", "project"};
+constexpr int kSchema = 4;
+constexpr const char* kTables[] = {"claim", "host", "join_token", "project", "user", "token"};
 constexpr int kBusyMs = 5000;
 
 // Runs a statement that gives no rows.
@@ -105,6 +105,11 @@ Status Store::Migrate() {
     FARCALL_TRY(
         Run("CREATE TABLE project(key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;"
             "PRAGMA user_version=3"));
+  if (found < 4)
+    FARCALL_TRY(
+        Run("CREATE TABLE user(key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;"
+            "CREATE TABLE token(key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;"
+            "PRAGMA user_version=4"));
   return Run("COMMIT");
 }
 
@@ -133,6 +138,8 @@ Status Store::Load(Loaded* loaded) {
                    [&](std::string v) { loaded->join_tokens.push_back(v); }));
   FARCALL_TRY(
       read("SELECT value FROM project", [&](std::string v) { loaded->projects.push_back(v); }));
+  FARCALL_TRY(read("SELECT value FROM user", [&](std::string v) { loaded->users.push_back(v); }));
+  FARCALL_TRY(read("SELECT value FROM token", [&](std::string v) { loaded->tokens.push_back(v); }));
   std::string secret;
   FARCALL_TRY(read("SELECT value FROM meta WHERE key = 'key'", [&](std::string v) { secret = v; }));
   FARCALL_TRY(

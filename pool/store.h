@@ -18,7 +18,7 @@ struct sqlite3_stmt;
 namespace farcall::pool {
 
 struct Batch {
-  // Table ("claim", "host", "join_token", "project"), key, value; an empty value erases.
+  // Table (kTables of store.cc), key, value; an empty value erases.
   struct Write {
     const char* table;
     std::string key, value;
@@ -27,7 +27,7 @@ struct Batch {
 };
 
 struct Loaded {
-  std::vector<std::string> claims, hosts, join_tokens, projects;  // values
+  std::vector<std::string> claims, hosts, join_tokens, projects, users, tokens;  // values
   std::string pool;  // its name, made at the first start
   LeaseSecretKey key{};
   uint64_t term = 0;  // this controller's

@@ -81,7 +81,7 @@ void AddPlugin(CLI::App* k8s, int& exit_code) {
   command->add_option("--kubelet", options->kubelet, "the kubelet's folder")->capture_default_str();
   AddApi(command, &options->api);
   command->footer(
-      "Containers see the pool's token: give the plugin a tenant's, not the operator's.\n"
+      "Give the plugin a token of a user of its own. Containers get tokens for their claims.\n"
       "Example: farcall pool k8s plugin --node $NODE_NAME --pool https://pool.example:7719 "
       "--ca ca.pem --token-file cluster.token");
   command->callback([pool, options, &exit_code] { exit_code = Plugin(*pool, *options); });

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "cli/pool/commands.h"
+#include "cli/pool/login.h"
 #include "cli/usage.h"
 #include "server/pool_agent/agent.h"
 
@@ -17,6 +18,8 @@ int main(int argc, char** argv) {
   farcall::cli::AddPoolDevCommand(app, exit_code);
   farcall::cli::AddPoolVerbs(app, exit_code);
   farcall::cli::AddPoolProjectCommand(app, exit_code);
+  farcall::cli::AddPoolAccounts(app, exit_code);
+  farcall::cli::AddLoginCommands(app, exit_code);
   farcall::cli::AddK8sCommand(app, exit_code);
   auto pool = std::make_shared<farcall::pool::PoolAddress>();
   CLI::App* agent = app.add_subcommand("agent", "Started by farcall serve --pool");

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "cli/pool/commands.h"
+#include "cli/pool/login.h"
 #include "cli/pool_tls.h"
 
 namespace farcall::cli {
@@ -12,7 +13,8 @@ std::shared_ptr<PoolOptions> AddPoolAddress(CLI::App* command) {
   auto pool = std::make_shared<PoolOptions>();
   command->add_option("--pool", pool->url,
                       "http:// or https:// URL of the pool's REST interface (default: "
-                      "FARCALL_POOL, else http://127.0.0.1:7719)");
+                      "FARCALL_POOL, then that of `farcall login`, else "
+                      "http://127.0.0.1:7719)");
   command->add_option("--ca", pool->tls.authorities,
                       "CA certificates for https:// (default: FARCALL_POOL_CA, then FARCALL_CA, "
                       "else the system's)");
@@ -21,7 +23,8 @@ std::shared_ptr<PoolOptions> AddPoolAddress(CLI::App* command) {
                       "FARCALL_CERT)");
   command->add_option("--key", pool->tls.key, "PEM file of its key (default: FARCALL_KEY)");
   command->add_option("--token-file", pool->token_file,
-                      "file whose first line is a token of the pool");
+                      "file whose first line is a token of the pool (default: FARCALL_TOKEN, "
+                      "FARCALL_TOKEN_FILE, then that of `farcall login` for this pool)");
   return pool;
 }
 
@@ -37,9 +40,18 @@ Status FindPool(const PoolOptions& options, pool::PoolAddress* address) {
     return !flag.empty() ? flag
                          : std::string(given != nullptr && *given != '\0' ? given : otherwise);
   };
-  address->url = or_given(options.url, "FARCALL_POOL", "http://127.0.0.1:7719");
+  address->url = or_given(options.url, "FARCALL_POOL", "");
   address->tls = PoolTlsFiles(options.tls);
-  return ReadPoolToken(options.token_file, &address->token);
+  FARCALL_TRY(ReadPoolToken(options.token_file, &address->token));
+  if (!address->url.empty() && !address->token.empty()) return {};
+  Result<std::optional<Login>> login = ReadLogin();
+  if (!login.ok()) return login.status();
+  if (address->url.empty()) address->url = *login ? (*login)->url : "http://127.0.0.1:7719";
+  // The token is that pool's: no other is shown it.
+  if (!*login || address->url != (*login)->url) return {};
+  if (address->token.empty()) address->token = (*login)->token;
+  if (address->tls.authorities.empty()) address->tls.authorities = (*login)->ca;
+  return {};
 }
 
 }  // namespace farcall::cli

@@ -83,6 +83,13 @@ int Serve(Flags& flags) {
   options.timing.settle = static_cast<pool::Ms>(flags.settle_seconds * 1000);
   options.timing.min_run = static_cast<pool::Ms>(flags.min_run_seconds * 1000);
   options.timing.preempt_grace = static_cast<pool::Ms>(flags.preempt_grace_seconds * 1000);
+  options.first_operator = [](const std::string& token) {
+    std::fprintf(stderr,
+                 "farcall pool: the token of user 'operator', shown this once: %s\n"
+                 "farcall pool: keep it with `farcall login URL`, and make more with `farcall pool "
+                 "token new`\n",
+                 token.c_str());
+  };
   return pool::ServePool(options, [](const std::string&, const std::string& line) {
     std::printf("%s\n", line.c_str());
     std::fflush(stdout);
@@ -174,7 +181,11 @@ void AddPoolServeCommand(CLI::App& app, int& exit_code) {
                       "SQLite file of the pool's state (default: pool.db in /run/farcall, "
                       "$XDG_RUNTIME_DIR/farcall or /tmp/farcall-UID, which a reboot deletes)");
   command->add_option("--token-file", flags->token_file,
-                      "file whose first line is the operator's token");
+                      "file whose first line is the operator's token (default: the tokens of "
+                      "users with the role operator, and on the loopback nobody needs one)");
+  command->add_flag("--accounts", flags->options.accounts,
+                    "ask for tokens on the loopback too; a new store's first operator is made and "
+                    "its token printed once");
   command->add_option("--token-verifier", flags->token_verifier,
                       "file of the tenants' verifiers, made by `farcall token new --verifier`; a "
                       "tenant sees only its own claims");

@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // `farcall pool request`, `release`, `list`, `drain`, `explain`: by REST.
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <string_view>
 
 #include "cli/pool/call.h"
 #include "cli/pool/commands.h"
+#include "cli/pool/flag_values.h"
 #include "cli/pool/pool_options.h"
 #include "cli/pool/queue_priority.h"
 #include "cli/quota_flags.h"
@@ -163,13 +158,6 @@ void AddRequest(CLI::App& app, int& exit_code) {
   command->callback([pool, flags, &exit_code] { exit_code = Request(*pool, *flags); });
 }
 
-std::string CheckName(const std::string& text) {
-  bool fine =
-      text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") ==
-      std::string::npos;
-  return fine ? std::string() : "'" + text + "': letters, digits and . _ -";
-}
-
 void AddOfClaim(CLI::App& app, int& exit_code, const char* name, const char* does,
                 std::function<int(const PoolOptions&, const std::string&)> run) {
   CLI::App* command = app.add_subcommand(name, does);
@@ -249,24 +237,6 @@ struct JoinFlags {
   std::string file, host, expires = "1h";
 };
 
-// "90s", "30m", "1h", "7d" in seconds; 0: not such.
-int64_t ReadDuration(const std::string& text) {
-  constexpr std::string_view kUnits = "smhd";
-  constexpr int64_t kSeconds[] = {1, 60, 3600, 86400};
-  size_t unit = text.empty() ? kUnits.npos : kUnits.find(text.back());
-  int64_t number = 0;
-  const char *begin = text.data(), *end = begin + text.size() - (unit == kUnits.npos ? 0 : 1);
-  auto [at, error] = std::from_chars(begin, end, number);
-  if (unit == kUnits.npos || error != std::errc() || at != end || number < 1 || number > 100'000)
-    return 0;
-  return number * kSeconds[unit];
-}
-
-std::string CheckDuration(const std::string& text) {
-  return ReadDuration(text) != 0 ? std::string()
-                                 : "'" + text + "': a time such as 90s, 30m, 1h or 7d";
-}
-
 int NewJoinToken(const PoolOptions& pool, const JoinFlags& flags) {
   pb::JoinTokenRequest request;
   request.set_expires_s(ReadDuration(flags.expires));
@@ -278,14 +248,7 @@ int NewJoinToken(const PoolOptions& pool, const JoinFlags& flags) {
     std::printf("%s\n", Printable(made.token()).c_str());
     return 0;
   }
-  int file = open(flags.file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  std::string line = made.token() + "\n";
-  if (file >= 0 && write(file, line.data(), line.size()) == static_cast<ssize_t>(line.size())) {
-    close(file);
-    return 0;
-  }
-  std::fprintf(stderr, "farcall pool: '%s': %s\n", flags.file.c_str(), std::strerror(errno));
-  return kExitFailure;
+  return WriteTokenFile(flags.file, made.token());
 }
 
 void AddJoinToken(CLI::App& app, int& exit_code) {

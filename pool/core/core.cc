@@ -233,7 +233,10 @@ void Core::Move(Claim& claim, ClaimState to, const std::string& reason) {
     DropKept(claim.id, holds);
   }
   if (held && !holds) Hold(claim, false);
-  if (IsOver(to)) --tenants_.at(claim.tenant).claims;
+  if (IsOver(to)) {
+    --tenants_.at(claim.tenant).claims;
+    accounts_.EndClaim(claim.id, &effects_->accounts);
+  }
   if (to != ClaimState::kPreempting) claim.preempted_by.clear();
   claim.state = to;
   claim.since = now_;

@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "pool/core/accounts.h"
 #include "pool/core/placer.h"
 #include "pool/core/project.h"
 #include "pool/core/types.h"
@@ -117,9 +118,9 @@ struct Regranted {
   std::set<std::string> hosts;
 };
 struct Tick {};
-using Event =
-    std::variant<RequestClaim, ReleaseClaim, RenewClaim, ChangeClaim, HostReport, HostClosed,
-                 MakeJoinToken, JoinHost, SetHost, SetProject, DeleteProject, Regranted, Tick>;
+using Event = std::variant<RequestClaim, ReleaseClaim, RenewClaim, ChangeClaim, HostReport,
+                           HostClosed, MakeJoinToken, JoinHost, SetHost, SetProject, DeleteProject,
+                           AccountEvent, Regranted, Tick>;
 
 // ---- Effects
 
@@ -149,6 +150,7 @@ struct Effects {
   std::map<std::string, std::string> erased_claims;  // no longer; and their tenants
   std::set<std::string> join_tokens;                 // to be stored, or no longer
   std::set<std::string> projects;                    // the same
+  AccountChanges accounts;
   // Changed by what a host has told and will tell again: may be stored later.
   std::set<std::string> notified_claims;
   // Changed in what is not stored.
@@ -196,6 +198,10 @@ class Core {
   void Load(std::vector<Claim> claims, std::vector<Host> hosts, Ms now,
             std::map<std::string, JoinToken> join_tokens = {}, std::vector<Project> projects = {});
 
+  void LoadAccounts(std::vector<User> users, std::vector<AccessToken> tokens) {
+    accounts_.Load(std::move(users), std::move(tokens));
+  }
+
   Effects Apply(const Event& event, Ms now);
 
   const std::map<std::string, Claim>& claims() const { return claims_; }
@@ -203,6 +209,7 @@ class Core {
   const std::map<std::string, JoinToken>& join_tokens() const { return join_tokens_; }
   const std::map<std::string, ProjectState>& projects() const { return projects_; }
   const ProjectState* FindProject(const std::string& name) const;
+  const Accounts& accounts() const { return accounts_; }
   const Claim* Find(const std::string& id) const;
   Explanation Explain(const Claim& claim) const;
   // As Explain for a claim that is not made; and where it would go now.
@@ -233,6 +240,7 @@ class Core {
   void On(const SetHost& event);
   void On(const SetProject& event);  // this and the next: core_projects.cc
   void On(const DeleteProject& event);
+  void On(const AccountEvent& event);  // core_accounts.cc
   void On(const Regranted& event);
   void On(const Tick& event);
 
@@ -326,6 +334,7 @@ class Core {
   std::map<std::string, Claim> claims_;
   Hosts hosts_;
   std::map<std::string, JoinToken> join_tokens_;  // by hash
+  Accounts accounts_;
   // (tenant, idempotency key) -> claim
   std::map<std::pair<std::string, std::string>, std::string> by_key_;
   struct TenantUse {

@@ -88,6 +88,11 @@ void Core::On(const DeleteProject& event) {
                   "project '" + event.name + "' has " + std::to_string(found->second.claims()) +
                       " claim(s) that are not over",
                   "name", "release them first");
+  // Roles would be those of another project of that name.
+  if (accounts_.Names(event.name))
+    return Refuse(RefusalCode::kConflict,
+                  "project '" + event.name + "' is named by roles or tokens", "name",
+                  "farcall pool user list and farcall pool token list show them");
   projects_.erase(found);
   effects_->projects.insert(event.name);
   Say("project_deleted", "", "", event.name);

@@ -27,6 +27,7 @@ constexpr int kAskSeconds = 5;
 constexpr int kFirstWaitMs = 2000;
 constexpr int kMaxPages = 100;
 constexpr size_t kMaxOwner = 256;  // the pool's
+constexpr size_t kMaxToken = 256;
 
 bool IsHeld(const std::string& state) {
   return state == "bound" || state == "active" || state == "idle" || state == "preempting";
@@ -272,6 +273,19 @@ Status ClaimKeeper::SizeMemory(Ask* ask) {
   const uint64_t bytes = largest / 1000 * ask->memory_milli;
   ask->request.set_memory_bytes((bytes + kMib - 1) / kMib * kMib);
   return {};
+}
+
+Result<std::string> ClaimKeeper::NewToken(const std::string& claim) {
+  pb::TokenRequest request;
+  request.set_claim(claim);
+  request.set_name("k8s");
+  pb::Token made;
+  if (Status asked = Call("POST", "/v1/tokens", &request, &made, kAskSeconds); !asked.ok())
+    return Status(asked.code(), "a token for claim " + claim + ": " + asked.message());
+  if (made.token().empty() || made.token().size() > kMaxToken ||
+      Printable(made.token(), kMaxToken) != made.token())
+    return Status(Code::kMalformed, "the pool's token for claim " + claim + " is none");
+  return made.token();
 }
 
 Status ClaimKeeper::Explain(const std::string& claim) {

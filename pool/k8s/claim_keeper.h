@@ -42,6 +42,9 @@ class ClaimKeeper final {
   // `is_cancelled`: nobody waits for it any more.
   Result<std::string> Bind(const PodContainer& container, pool::v1::ClaimRequest ask,
                            Clock::time_point deadline, const std::function<bool()>& is_cancelled);
+  // A new token that connects to this claim, may do nothing else, and ends with it.
+  //   Errors  kUnavailable, kRefused (an older pool, or the claim is over)
+  Result<std::string> NewToken(const std::string& claim);
 
   // Turns a part of a device's memory into bytes: of the largest device that the pool has for it,
   // so that it is at least that part of any. Rounded up to 1 MiB.

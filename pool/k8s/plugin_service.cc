@@ -170,7 +170,11 @@ Status PluginService::Attach(const std::vector<std::string>& ids, grpc::ServerCo
   Result<std::string> claim = keeper_->Bind(*container, ask->request, deadline,
                                             [context] { return context->IsCancelled(); });
   if (!claim.ok()) return {claim.status().code(), who + ": " + claim.status().message()};
-  Binding binding{facts_.endpoint, *claim, facts_.token, ""};
+  // The plugin's own token opens every claim of the cluster: it stays here.
+  Result<std::string> token =
+      facts_.token.empty() ? Result<std::string>(std::string()) : keeper_->NewToken(*claim);
+  if (!token.ok()) return {token.status().code(), who + ": " + token.status().message()};
+  Binding binding{facts_.endpoint, *claim, *token, ""};
   if (!facts_.ca.empty()) {
     Result<std::string> ca = ReadTextFile(facts_.ca);
     if (!ca.ok()) return {ca.status().code(), "'" + facts_.ca + "': " + ca.status().message()};

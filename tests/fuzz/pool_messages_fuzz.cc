@@ -16,6 +16,7 @@
 
 #include "generated/proto/control.pb.h"
 #include "generated/proto/pool.pb.h"
+#include "pool/access.h"
 #include "server/control_plane/quota_request.h"
 #include "tests/fuzz/pool_world.h"
 
@@ -131,33 +132,39 @@ void SetQuota(const Item& item) {
     Fail("a quota without a bound");
 }
 
-const std::vector<std::function<void(const Item&)>>& Calls() {
+// What may be asked, and its verb in the table of pool/access.cc.
+struct Question {
+  const char* verb;
+  std::function<void(const Item&)> ask;
+};
+
+const std::vector<Question>& Questions() {
   using pool::Service;
   using Verb = pool::SetHost::Verb;
-  static const auto* calls = new std::vector<std::function<void(const Item&)>>{
-      Call(&Service::Request),
-      Call(&Service::Get),
-      Call(&Service::List),
-      Call(&Service::Update),
-      Call(&Service::Release),
-      Call(&Service::Renew),
-      Call<pool::pb::ClaimName, pool::pb::Explanation>(&Service::Explain),
-      Call(&Service::Connect),
-      Call(&Service::Plan),
-      Call(&Service::ListHosts),
-      Call(&Service::ListGpus),
-      Call(&Service::GetStatus),
-      Call(&Service::GetInfo),
-      Call(&Service::NewJoinToken),
-      Call(&Service::Join),
-      Change(Verb::kDrain),
-      Change(Verb::kCordon),
-      Change(Verb::kUncordon),
-      Report,
-      CloseStream,
-      SetQuota,
+  static const auto* questions = new std::vector<Question>{
+      {"claims.request", Call(&Service::Request)},
+      {"claims.get", Call(&Service::Get)},
+      {"claims.list", Call(&Service::List)},
+      {"claims.update", Call(&Service::Update)},
+      {"claims.release", Call(&Service::Release)},
+      {"claims.renew", Call(&Service::Renew)},
+      {"claims.explain", Call<pool::pb::ClaimName, pool::pb::Explanation>(&Service::Explain)},
+      {"claims.connect", Call(&Service::Connect)},
+      {"claims.plan", Call(&Service::Plan)},
+      {"hosts.list", Call(&Service::ListHosts)},
+      {"gpus.list", Call(&Service::ListGpus)},
+      {"hosts.status", Call(&Service::GetStatus)},
+      {"pool.info", Call(&Service::GetInfo)},
+      {"join_tokens.new", Call(&Service::NewJoinToken)},
+      {"hosts.join", Call(&Service::Join)},
+      {"hosts.drain", Change(Verb::kDrain)},
+      {"hosts.cordon", Change(Verb::kCordon)},
+      {"hosts.uncordon", Change(Verb::kUncordon)},
+      {"hosts.report", Report},
+      {"hosts.report", CloseStream},
+      {"hosts.report", SetQuota},
   };
-  return *calls;
+  return *questions;
 }
 
 // Nobody in particular, the tenants, and the operator.
@@ -186,7 +193,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         world.WithClaims(std::string(reinterpret_cast<const char*>(data + at + 4), take));
     const uint8_t what = data[at], who = data[at + 1];
     const Item item{world, CallerOf(who), body};
-    Calls()[what % Calls().size()](item);
+    const Question& question = Questions()[what % Questions().size()];
+    std::string why;
+    if (pool::May(item.caller, pool::RuleOf(question.verb), &why)) question.ask(item);
     world.Check(who % 4 < 2);
     a_alone = a_alone && who % 4 < 2;
     if (who >= 128) {

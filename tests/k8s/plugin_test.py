@@ -14,7 +14,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "session"))
 import api_stub  # noqa: E402
-from harness import BUILD, SERVE, until  # noqa: E402
+from harness import BUILD, HERE, SERVE, run, until  # noqa: E402
 from pool_case import GIB, MIB, PoolCase  # noqa: E402
 
 NODE = "node-1"
@@ -210,7 +210,7 @@ class Plugin(PluginCase):
         self.run_pod("train", 5, mem="256Mi", share="25%", limit="50%")
         settings = self.settings(5)
         self.assertEqual(settings["endpoint"], self.pool.endpoint)
-        self.assertEqual((self.folder / "state/slots/5/token").read_text(), POOL_TOKEN + "\n")
+        self.assertRegex((self.folder / "state/slots/5/token").read_text(), "^fcc_[0-9a-f]{64}\n$")
         claim = self.claim_at(5)
         self.assertEqual(claim["state"], "bound")
         request = claim["request"]
@@ -220,6 +220,54 @@ class Plugin(PluginCase):
         # Whatever user a container runs as can read them.
         for name in ("config.toml", "token"):
             self.assertEqual(os.stat(self.folder / f"state/slots/5/{name}").st_mode & 0o777, 0o444)
+
+    def test_the_token_in_a_container_opens_its_own_claim_alone(self):
+        own = self.run_pod("own", 0, mem="256Mi")
+        self.run_pod("other", 1, mem="256Mi")
+        token = (self.folder / "state/slots/0/token").read_text().strip()
+        bearer = {"Authorization": "Bearer " + token}
+        claim, other = self.settings(0)["claim"], self.settings(1)["claim"]
+        for method, path in (
+            ("GET", "/v1/claims"),
+            ("GET", "/v1/hosts"),
+            ("GET", "/v1/events"),
+            ("GET", "/v1/tokens"),
+            ("GET", f"/v1/claims/{claim}"),
+            ("GET", f"/v1/claims/{other}"),
+            ("DELETE", f"/v1/claims/{claim}"),
+            ("DELETE", f"/v1/claims/{other}"),
+            ("PATCH", f"/v1/claims/{claim}"),
+            ("POST", f"/v1/claims/{claim}:renew"),
+            ("POST", "/v1/claims"),
+            ("POST", "/v1/tokens"),
+        ):
+            body = None if method in ("GET", "DELETE") else {}
+            status, told = self.pool.call(method, path, body, bearer)
+            self.assertEqual((status, told["code"]), (403, "forbidden"), (method, path, told))
+        connect = "/v1/claims/{}:connect"
+        self.assertEqual(self.pool.call("POST", connect.format(other), {}, bearer)[0], 404)
+        self.assertEqual(self.pool.call("POST", connect.format(claim), {}, bearer)[0], 200)
+        for wanted, error in (
+            (claim, ""),
+            (other, f"there is no claim '{other}'"),
+            ("", "may only"),
+        ):
+            environment = {"FARCALL_TOKEN": token, **({"FARCALL_CLAIM": wanted} if wanted else {})}
+            program = run(
+                self.pool.endpoint,
+                sys.executable,
+                HERE / "programs/teller.py",
+                environment=environment,
+            )
+            self.assertEqual(program.process.returncode == 0, not error, program.err)
+            self.assertIn(error, "\n".join(program.err))
+        # It ends with the claim.
+        self.api.delete(own)
+        until(lambda: len(self.live()) == 1, what="one claim")
+        until(
+            lambda: self.pool.call("POST", connect.format(claim), {}, bearer)[0] == 401,
+            what="the token has ended",
+        )
 
     def test_two_pods_that_start_at_once_get_their_own_limits(self):
         small = self.api.add("small", mem="1Gi")

@@ -49,7 +49,7 @@ class Claims(unittest.TestCase):
                 f"add_executable({name}" in path.read_text()
                 for path in files("tests", "CMakeLists.txt")
             )
-        if match := re.fullmatch(r"([a-z_]+)\.([a-z_]+)", name):
+        if match := re.fullmatch(r"([a-z0-9_]+)\.([a-z_]+)", name):
             area, suite = match.groups()
             return any((ROOT / "tests" / area).rglob(f"{suite}*")) or any(
                 re.search(rf"\b{area}\.{suite}\b|\b{suite}\b", path.read_text())

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/pool/login.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+
+#include "cli/pool/call.h"
+#include "cli/pool/commands.h"
+#include "cli/pool/pool_options.h"
+#include "cli/pool_tls.h"
+#include "generated/proto/pool.pb.h"
+#include "pool/rest_client.h"
+#include "proto/printable.h"
+#include "settings/exit_code.h"
+#include "transport/url.h"
+
+namespace farcall::cli {
+
+namespace {
+
+namespace pb = farcall::pool::v1;
+
+constexpr size_t kMaxLine = 4096;
+
+Status Failed(const std::string& path) {
+  return {Code::kInvalid, "'" + path + "': " + std::strerror(errno)};
+}
+
+// For its owner alone, and never half of it.
+Status WriteLogin(const Login& login) {
+  const std::string path = LoginPath(), draft = path + ".new";
+  if (path.empty()) return {Code::kInvalid, "neither HOME nor XDG_CONFIG_HOME is set"};
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
+  unlink(draft.c_str());
+  const int file = open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (file < 0) return Failed(draft);
+  const std::string text = login.url + "\n" + login.token + "\n" + login.ca + "\n";
+  const bool is_whole = write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  Status failed = is_whole ? Status() : Failed(draft);
+  close(file);
+  if (failed.ok() && rename(draft.c_str(), path.c_str()) != 0) failed = Failed(path);
+  return failed;
+}
+
+// From the terminal unseen, or the first line of what comes in.
+std::string AskForToken() {
+  termios shown{};
+  const bool is_terminal = isatty(STDIN_FILENO) == 1 && tcgetattr(STDIN_FILENO, &shown) == 0;
+  if (is_terminal) {
+    std::fputs("Token: ", stderr);
+    termios hidden = shown;
+    hidden.c_lflag &= ~static_cast<tcflag_t>(ECHO);
+    tcsetattr(STDIN_FILENO, TCSAFLUSH, &hidden);
+  }
+  std::string token;
+  std::getline(std::cin, token);
+  if (is_terminal) {
+    tcsetattr(STDIN_FILENO, TCSAFLUSH, &shown);
+    std::fputs("\n", stderr);
+  }
+  return token;
+}
+
+bool IsToken(const std::string& text) {
+  return !text.empty() && text.size() < kMaxLine &&
+         text.find_first_not_of(
+             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._~+/=-") ==
+             std::string::npos;
+}
+
+int Fail(const char* command, const Status& why) {
+  std::fprintf(stderr, "farcall %s: %s\n", command,
+               Printable(why.message(), kMaxMessageBytes).c_str());
+  return why.code() == Code::kInvalid ? kExitUsage : kExitFailure;
+}
+
+void Print(const pb::Identity& told) {
+  std::printf("pool     %s\n", Printable(told.pool()).c_str());
+  const std::string who = !told.user().empty()     ? told.user()
+                          : told.is_operator()     ? "the operator"
+                          : !told.tenant().empty() ? told.tenant()
+                                                   : "nobody";
+  std::printf("user     %s\n", Printable(who).c_str());
+  for (const pb::RoleBinding& role : told.roles())
+    std::printf("role     %s%s%s\n", Printable(role.role()).c_str(),
+                role.project().empty() ? "" : " in ", Printable(role.project()).c_str());
+  if (!told.has_token()) return;
+  std::printf("token    %s\n", Printable(told.token().id()).c_str());
+  if (!told.token().claim().empty())
+    std::printf("claim    %s\n", Printable(told.token().claim()).c_str());
+}
+
+int WhoAmI(const PoolOptions& pool) {
+  pb::Identity told;
+  const int code = Call(pool, "GET", "/v1/whoami", nullptr, &told);
+  if (code == kExitOk && !pool.json) Print(told);
+  return code;
+}
+
+int LogIn(const PoolOptions& pool) {
+  if (pool.url.rfind("https://", 0) != 0 &&
+      !(pool.url.rfind("http://", 0) == 0 && IsLoopbackUrl("tcp://" + pool.url.substr(7))))
+    return Fail("login", {Code::kInvalid, "URL '" + pool.url +
+                                              "': https://, or http:// on this machine; others "
+                                              "could read the token on its way"});
+  pool::PoolAddress address;
+  address.url = pool.url;
+  address.tls = PoolTlsFiles(pool.tls);
+  if (Status read = ReadPoolToken(pool.token_file, &address.token); !read.ok())
+    return Fail("login", read);
+  if (address.token.empty()) address.token = AskForToken();
+  if (!IsToken(address.token))
+    return Fail("login",
+                {Code::kInvalid, "no token was given: paste it, or name its file by --token-file"});
+  pb::Identity told;
+  if (Status asked = pool::RestGet(address, "/v1/whoami", &told); !asked.ok())
+    return Fail("login", asked);
+  Login login{pool.url, address.token, ""};
+  if (!address.tls.authorities.empty()) {
+    std::error_code error;
+    login.ca = std::filesystem::absolute(address.tls.authorities, error).string();
+  }
+  if (Status written = WriteLogin(login); !written.ok()) return Fail("login", written);
+  Print(told);
+  return kExitOk;
+}
+
+int LogOut() {
+  const std::string path = LoginPath();
+  if (path.empty() || unlink(path.c_str()) == 0 || errno == ENOENT) return kExitOk;
+  return Fail("logout", Failed(path));
+}
+
+}  // namespace
+
+std::string LoginPath() {
+  const char* base = std::getenv("XDG_CONFIG_HOME");
+  if (base != nullptr && *base != '\0') return std::string(base) + "/farcall/pool-login";
+  const char* home = std::getenv("HOME");
+  return home == nullptr || *home == '\0' ? "" : std::string(home) + "/.config/farcall/pool-login";
+}
+
+Result<std::optional<Login>> ReadLogin() {
+  const std::string path = LoginPath();
+  struct stat found {};
+  if (path.empty() || stat(path.c_str(), &found) != 0) return std::optional<Login>();
+  if ((found.st_mode & 077) != 0)
+    return Status(Code::kInvalid,
+                  "'" + path + "' may be read by others: chmod 600 it, or " + "`farcall logout`");
+  std::ifstream file(path);
+  Login login;
+  std::getline(file, login.url);
+  std::getline(file, login.token);
+  std::getline(file, login.ca);
+  if (file.fail() || !IsToken(login.token) || login.url.rfind("http", 0) != 0 ||
+      login.url.size() > kMaxLine || login.ca.size() > kMaxLine)
+    return Status(Code::kInvalid, "'" + path + "' cannot be read: run `farcall login URL` again");
+  return std::optional(login);
+}
+
+void AddLoginCommands(CLI::App& app, int& exit_code) {
+  CLI::App* login = app.add_subcommand(
+      "login", "Keeps a pool's URL and a token for it, which other commands then use");
+  auto to = std::make_shared<PoolOptions>();
+  login->add_option("url", to->url, "https:// URL of the pool's REST interface")->required();
+  login->add_option("--ca", to->tls.authorities, "CA certificates for https://, kept as well");
+  login->add_option("--token-file", to->token_file,
+                    "file whose first line is the token (default: FARCALL_TOKEN, "
+                    "FARCALL_TOKEN_FILE, else it is asked for)");
+  login->footer(
+      "The file is ~/.config/farcall/pool-login, readable by its owner only.\n"
+      "Example: farcall login https://pool.example:7719 --ca ca.pem");
+  login->callback([to, &exit_code] { exit_code = LogIn(*to); });
+  app.add_subcommand("logout", "Deletes what login has kept; the token stays good")
+      ->callback([&exit_code] { exit_code = LogOut(); });
+  CLI::App* who = app.add_subcommand("whoami", "Says whose a token is, and its roles");
+  auto pool = AddPoolOptions(who);
+  who->callback([pool, &exit_code] { exit_code = WhoAmI(*pool); });
+}
+
+}  // namespace farcall::cli
