@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pool/access.h"
 
+#include <algorithm>
+
 namespace farcall::pool {
 
 namespace {
@@ -43,6 +45,7 @@ constexpr Rule kRules[] = {
     {"pool.ready", "GET /readyz", "", kNone, kOperator, kAnybody},
     {"pool.openapi", "GET /openapi.json", "", kNone, kOperator, kCallers},
     {"events.list", "GET /v1/events", "", kViewer, kOperator},
+    {"audit.list", "GET /v1/audit", "", kOperator, kOperator},
     {"metrics.get", "GET /metrics", "", kViewer, kViewer},
     {"users.add", "POST /v1/users", "Accounts.AddUser", kOperator, kOperator},
     {"users.remove", "DELETE /v1/users/{id}", "Accounts.RemoveUser", kOperator, kOperator},
@@ -67,6 +70,13 @@ const Rule& RuleOf(std::string_view name) {
   for (const Rule& rule : kRules)
     if (name == rule.rest || name == rule.grpc || name == rule.verb) return rule;
   return kOperators;
+}
+
+bool IsAudited(const Rule& rule) {
+  constexpr std::string_view kReads[] = {"claims.plan", "claims.explain", "claims.renew",
+                                         "claims.connect"};
+  return rule.lets_in != LetsIn::kAnybody && rule.rest.substr(0, 4) != "GET " &&
+         std::find(std::begin(kReads), std::end(kReads), rule.verb) == std::end(kReads);
 }
 
 bool May(const Caller& caller, const Rule& rule, std::string* why) {

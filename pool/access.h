@@ -30,6 +30,9 @@ std::span<const Rule> Rules();
 // Of a row's `rest`, `grpc` or `verb`. What has no row is the operator's.
 const Rule& RuleOf(std::string_view name);
 
+// Whether the audit tells of it: what changes something, but for what programs do all the time.
+bool IsAudited(const Rule& rule);
+
 // Whether the caller may do it to what is its own; else `why`, one line.
 //   Thread  any
 bool May(const Caller& caller, const Rule& rule, std::string* why);

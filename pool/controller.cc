@@ -26,6 +26,15 @@ int64_t UnixMs() {
       .count();
 }
 
+// Of "NUMBER HASH".
+AuditPoint PointOf(const std::string& text) {
+  AuditPoint point;
+  const size_t space = std::min(text.find(' '), text.size());
+  point.number = std::strtoull(text.c_str(), nullptr, 10);
+  point.hash = text.substr(std::min(space + 1, text.size()));
+  return point;
+}
+
 Core LoadCore(const Loaded& loaded, const Timing& timing, const Limits& limits, Ms now) {
   std::vector<Claim> claims;
   std::vector<Host> hosts;
@@ -72,6 +81,7 @@ Controller::Controller(std::unique_ptr<Store> store, const Loaded& loaded, const
     : store_(std::move(store)),
       term_(loaded.term),
       core_(LoadCore(loaded, timing, limits, SteadyMs())) {
+  audit_.Load(PointOf(loaded.audit_before), PointOf(loaded.audit_newest));
   // No number of another controller's life is one of this.
   last_change_ = term_ << 32;
   for (const auto& [name, host] : core_.hosts()) SetCredential(host);
@@ -188,7 +198,17 @@ Batch Controller::Writes(Touched& touched, Ms now) {
     const AccessToken* token = core_.accounts().FindToken(id);
     batch.writes.push_back({"token", id, token == nullptr ? "" : ToStored(*token)});
   }
+  audit_.Writes(*store_, &batch);
   return batch;
+}
+
+Controller::AuditPage Controller::ReadAudit(uint64_t after, uint32_t limit) {
+  AuditPage page;
+  // On the thread that has the store.
+  Read([&](const Core&, Ms) {
+    page = {audit_.before(), audit_.newest(), store_->AuditAfter(after, limit)};
+  });
+  return page;
 }
 
 void Controller::Publish(const AccountChanges& changes) {
@@ -210,6 +230,7 @@ void Controller::Handle(std::vector<Item> items) {
   Status stored = store_->Commit(Writes(touched, now));
   if (stored.code() == Code::kRefused) EndFenced(stored);
   if (!stored.ok()) return StartFreeze(items, &all, std::move(touched), stored);
+  audit_.Stored();
   Publish(touched, now);
   for (size_t i = 0; i < items.size(); ++i) {
     Note(all[i].log_entries);

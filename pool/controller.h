@@ -21,6 +21,7 @@
 
 #include "generated/proto/pool.pb.h"
 #include "pool/account_view.h"
+#include "pool/audit.h"
 #include "pool/core/core.h"
 #include "pool/store.h"
 
@@ -78,6 +79,15 @@ class Controller {
   std::string store_fault();
   // Users and tokens, as they were stored last.
   const AccountView& accounts() const { return accounts_; }
+
+  // Goes into the store with the next commit, within 0.2 s.
+  void Audit(AuditEntry entry) { audit_.Add(std::move(entry)); }
+  // What the store has now.
+  struct AuditPage {
+    AuditPoint before, newest;
+    std::vector<std::pair<uint64_t, std::string>> entries;
+  };
+  AuditPage ReadAudit(uint64_t after, uint32_t limit);
 
   uint64_t term() const { return term_; }
 
@@ -154,6 +164,7 @@ class Controller {
   std::atomic<Ms> last_turn_{SteadyMs()};
   std::string store_fault_;
   AccountView accounts_;
+  AuditLog audit_;
   mutable std::shared_mutex seats_mutex_;                      // of the rest
   std::map<std::string, std::string> credentials_, hosts_of_;  // of hosts; and the other way
   std::unordered_map<std::string, Seat> seats_;

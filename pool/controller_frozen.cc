@@ -90,6 +90,7 @@ bool Controller::Thaw(std::vector<Item>* items) {
     }
     return false;
   }
+  audit_.Stored();
   stood_still_ += now - freeze_->since;
   Freeze over = std::move(*freeze_);
   freeze_.reset();

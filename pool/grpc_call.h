@@ -17,6 +17,11 @@ grpc::Status ToGrpc(const Outcome& outcome);
 grpc::Status Enter(GrpcServer::Judge& judge, const grpc::ServerContext& context,
                    std::string_view call, Caller* caller);
 
+// Tells the audit, then the caller.
+grpc::Status Told(Service* service, const Caller& caller, const grpc::ServerContext& context,
+                  std::string_view call, const google::protobuf::Message& request,
+                  const google::protobuf::Message* answer, const Outcome& outcome);
+
 // `service` and `judge` outlive it.
 std::unique_ptr<grpc::Service> MakeAccountsService(Service* service, GrpcServer::Judge& judge);
 
@@ -26,7 +31,8 @@ std::unique_ptr<grpc::Service> MakeAccountsService(Service* service, GrpcServer:
       override {                                                                                   \
     Caller caller;                                                                                 \
     if (grpc::Status may = Enter(judge_, *context, #Of "." #Name, &caller); !may.ok()) return may; \
-    return ToGrpc(service_->Name(caller, *request, answer));                                       \
+    return Told(service_, caller, *context, #Of "." #Name, *request, answer,                       \
+                service_->Name(caller, *request, answer));                                         \
   }
 
 }  // namespace farcall::pool

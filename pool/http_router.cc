@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pool/http_router.h"
 
+#include <netdb.h>
+#include <sys/socket.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 namespace farcall::pool {
@@ -28,7 +32,18 @@ class RequestStream final : public httplib::Stream {
     if (!connection_.Write(bytes, size, Clock::now() + kWritePatience)) return -1;
     return static_cast<ssize_t>(size);
   }
-  void get_remote_ip_and_port(std::string&, int&) const override {}
+  void get_remote_ip_and_port(std::string& ip, int& port) const override {
+    sockaddr_storage peer{};
+    socklen_t bytes = sizeof(peer);
+    char host[NI_MAXHOST], service[NI_MAXSERV];
+    auto* address = reinterpret_cast<sockaddr*>(&peer);
+    if (getpeername(connection_.fd(), address, &bytes) != 0 ||
+        getnameinfo(address, bytes, host, sizeof(host), service, sizeof(service),
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+      return;
+    ip = host;
+    port = std::atoi(service);
+  }
   void get_local_ip_and_port(std::string&, int&) const override {}
   socket_t socket() const override { return connection_.fd(); }
 

@@ -140,6 +140,8 @@ void Serve(const Route& route, Service& service, const Caller& caller,
   std::unique_ptr<Message> in(route.in->New()), out(route.out->New());
   Outcome outcome = ReadMessage(request, route.name_field, in.get());
   if (outcome.ok()) outcome = route.run(service, caller, *in, out.get());
+  service.Audit(caller, RuleOf(std::string(route.method) + " " + route.path), request.remote_addr,
+                in.get(), out.get(), outcome.http);
   if (!outcome.ok()) return Say(response, outcome);
   if (const FieldDescriptor* revision = out->GetDescriptor()->FindFieldByName("revision"))
     response.set_header(
@@ -252,6 +254,7 @@ RestServer::RestServer(Service* service, const Callers& callers, const TlsFiles&
   AddRoutes();
   AddEvents();
   AddProbes();
+  AddAudit();
   AddHealth(server_.get());
 }
 
@@ -271,9 +274,11 @@ Caller RestServer::CallerOf(const httplib::Request& request) const {
   return Recognise(request).value_or(Caller{});
 }
 
-bool RestServer::MayEnter(const char* route, const Caller& caller, httplib::Response& response) {
+bool RestServer::MayEnter(const char* route, const Caller& caller, httplib::Response& response,
+                          const std::string& source) {
   std::string why;
   if (May(caller, RuleOf(route), &why)) return true;
+  service_->Audit(caller, RuleOf(route), source, nullptr, nullptr, 403);
   Say(response, Failed(403, "forbidden", why, "Authorization", "ask an operator of the pool"));
   return false;
 }
@@ -287,7 +292,9 @@ void RestServer::AddRoutes() {
       if (is_list && request.get_param_value("watch") == "1")
         return ServeWatch(path == "/v1/hosts", request, response);
       const Caller caller = CallerOf(request);
-      if (!MayEnter((std::string(route.method) + " " + path).c_str(), caller, response)) return;
+      if (!MayEnter((std::string(route.method) + " " + path).c_str(), caller, response,
+                    request.remote_addr))
+        return;
       Serve(route, *service_, caller, request, response);
     };
     std::string pattern = Pattern(route.path), method = route.method;

@@ -41,12 +41,14 @@ class RestServer {
   std::optional<Caller> Recognise(const httplib::Request& request) const;
   Caller CallerOf(const httplib::Request& request) const;
   // Whether the table of verbs lets the caller; else the response says why not.
-  bool MayEnter(const char* route, const Caller& caller, httplib::Response& response);
+  bool MayEnter(const char* route, const Caller& caller, httplib::Response& response,
+                const std::string& source = "");
   bool StillMay(const Caller& caller, const char* route) const;
   void AddHandlers();
   void AddRoutes();
   void AddEvents();
   void AddProbes();
+  void AddAudit();  // rest_audit.cc
   void AddHealth(HttpRouter* router);
   // One more who watches; false: there are too many, and the response says so.
   bool TakeWatcher(const Caller& caller, httplib::Response& response);

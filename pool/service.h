@@ -71,6 +71,11 @@ class Service {
   Outcome ListTokens(const Caller& caller, const pb::ListTokensRequest& request,
                      pb::TokenList* list);
   Outcome RevokeToken(const Caller& caller, const pb::TokenName& name, pb::Token* told);
+  // Tells the audit of what was done or, with status 403, refused. `in`, `out`: may be nullptr.
+  void Audit(const Caller& caller, const Rule& rule, const std::string& source,
+             const google::protobuf::Message* in, const google::protobuf::Message* out, int status);
+  // JSON: entries after that number, and the chain's ends.
+  std::string ReadAudit(uint64_t after, uint32_t limit);
   Outcome WhoAmI(const Caller& caller, pb::Identity* identity);
   // Anybody's: who knows no join token is refused.
   Outcome Join(const Caller& caller, const pb::JoinRequest& request, pb::Joined* joined);
@@ -138,6 +143,8 @@ class Service {
   Places waiters_{24, 8};  // threads of the addresses that wait for a claim
 };
 
+// Whom lists and the audit call so.
+std::string NameOf(const Caller& caller);
 // Of the core's refusal.
 Outcome Of(const Refusal& refusal);
 Outcome Failed(int http, std::string code, std::string message, std::string field = "",

@@ -49,11 +49,6 @@ bool IsTheirs(const Caller& caller, const AccessToken& token) {
                                : token.user.empty() && caller.Owns(token.tenant, ""));
 }
 
-std::string NameOf(const Caller& caller) {
-  if (!caller.user.empty()) return caller.user;
-  return caller.is_operator ? "the operator" : caller.tenant;
-}
-
 }  // namespace
 
 Outcome Service::AddUser(const Caller&, const pb::User& request, pb::User* user) {

@@ -14,8 +14,9 @@ namespace farcall::pool {
 
 namespace {
 
-constexpr int kSchema = 4;
-constexpr const char* kTables[] = {"claim", "host", "join_token", "project", "user", "token"};
+constexpr int kSchema = 5;
+constexpr const char* kTables[] = {"claim", "host",  "join_token", "project",
+                                   "user",  "token", "audit",      "meta"};
 constexpr int kBusyMs = 5000;
 
 // Runs a statement that gives no rows.
@@ -110,6 +111,10 @@ Status Store::Migrate() {
         Run("CREATE TABLE user(key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;"
             "CREATE TABLE token(key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;"
             "PRAGMA user_version=4"));
+  if (found < 5)
+    FARCALL_TRY(
+        Run("CREATE TABLE audit(key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;"
+            "PRAGMA user_version=5"));
   return Run("COMMIT");
 }
 
@@ -140,6 +145,10 @@ Status Store::Load(Loaded* loaded) {
       read("SELECT value FROM project", [&](std::string v) { loaded->projects.push_back(v); }));
   FARCALL_TRY(read("SELECT value FROM user", [&](std::string v) { loaded->users.push_back(v); }));
   FARCALL_TRY(read("SELECT value FROM token", [&](std::string v) { loaded->tokens.push_back(v); }));
+  FARCALL_TRY(read("SELECT value FROM meta WHERE key = 'audit_before'",
+                   [&](std::string v) { loaded->audit_before = v; }));
+  FARCALL_TRY(read("SELECT value FROM meta WHERE key = 'audit_newest'",
+                   [&](std::string v) { loaded->audit_newest = v; }));
   std::string secret;
   FARCALL_TRY(read("SELECT value FROM meta WHERE key = 'key'", [&](std::string v) { secret = v; }));
   FARCALL_TRY(
@@ -215,6 +224,25 @@ Status Store::Commit(const Batch& batch) {
 // not count, and the next commit writes over them.
 void Store::RollBack() {
   if (sqlite3_get_autocommit(db_) == 0) (void)Run("ROLLBACK");
+}
+
+std::string AuditKey(uint64_t number) {
+  std::string digits = std::to_string(number);
+  return std::string(20 - digits.size(), '0') + digits;
+}
+
+std::vector<std::pair<uint64_t, std::string>> Store::AuditAfter(uint64_t number, uint64_t limit) {
+  std::vector<std::pair<uint64_t, std::string>> found;
+  sqlite3_stmt* rows = nullptr;
+  if (!Prepare("SELECT key, value FROM audit WHERE key > ? ORDER BY key LIMIT ?", &rows).ok())
+    return found;
+  const std::string after = AuditKey(number);
+  sqlite3_bind_text(rows, 1, after.data(), static_cast<int>(after.size()), SQLITE_STATIC);
+  sqlite3_bind_int64(rows, 2, static_cast<int64_t>(limit));
+  while (sqlite3_step(rows) == SQLITE_ROW)
+    found.emplace_back(std::strtoull(Column(rows, 0).c_str(), nullptr, 10), Column(rows, 1));
+  sqlite3_finalize(rows);
+  return found;
 }
 
 void Store::MakeRoom() {

@@ -30,8 +30,12 @@ struct Loaded {
   std::vector<std::string> claims, hosts, join_tokens, projects, users, tokens;  // values
   std::string pool;  // its name, made at the first start
   LeaseSecretKey key{};
-  uint64_t term = 0;  // this controller's
+  uint64_t term = 0;                       // this controller's
+  std::string audit_before, audit_newest;  // "NUMBER HASH" each (pool/audit.h)
 };
+
+// Of the entry of that number: in their order.
+std::string AuditKey(uint64_t number);
 
 class Store {
  public:
@@ -47,6 +51,8 @@ class Store {
   Status Commit(const Batch& batch);
   // After a commit that the disk had no room for: gives back what the log of past commits takes.
   void MakeRoom();
+  // Entries of the audit after that number, so many at most: number and value.
+  std::vector<std::pair<uint64_t, std::string>> AuditAfter(uint64_t number, uint64_t limit);
 
  private:
   explicit Store(sqlite3* db) : db_(db) {}

@@ -127,7 +127,7 @@ def check_metrics():
 
 
 def check_pool_api():
-    code = read("pool/rest.cc")
+    code = read("pool/rest.cc") + read("pool/rest_audit.cc")
     known = {
         f"{method} {path}" for method, path in re.findall(r'MakeRoute\("([A-Z]+)", "([^"]+)"', code)
     }

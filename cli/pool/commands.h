@@ -13,6 +13,7 @@ void AddPoolServeCommand(CLI::App& app, int& exit_code);
 void AddPoolDevCommand(CLI::App& app, int& exit_code);
 void AddPoolVerbs(CLI::App& app, int& exit_code);
 void AddPoolProjectCommand(CLI::App& app, int& exit_code);
+void AddPoolAudit(CLI::App& app, int& exit_code);
 void AddPoolAccounts(CLI::App& app, int& exit_code);
 void AddK8sCommand(CLI::App& app, int& exit_code);
 

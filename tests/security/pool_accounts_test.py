@@ -43,6 +43,7 @@ LEAST = {
     "POST /v1/join": "anybody",
     "GET /v1/pool": "anybody",
     "GET /v1/events": "viewer",
+    "GET /v1/audit": "operator",
     "GET /v1/whoami": "caller",
     "POST /v1/users": "operator",
     "GET /v1/users": "admin",
