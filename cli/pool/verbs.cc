@@ -13,6 +13,7 @@
 #include "cli/quota_flags.h"
 #include "cli/seconds.h"
 #include "generated/proto/pool.pb.h"
+#include "pool/k8s/owner.h"
 #include "pool/rest_client.h"
 #include "proto/printable.h"
 #include "settings/exit_code.h"
@@ -39,6 +40,10 @@ void Print(const pb::Claim& claim) {
   if (claim.request().preemptible()) std::printf("  preemptible");
   if (!claim.project().empty() && claim.project() != "default")
     std::printf("  project %s", Printable(claim.project()).c_str());
+  if (auto owner = k8s::ReadOwner(claim.owner()))
+    std::printf("  pod %s/%s, container %s%s", Printable(owner->space).c_str(),
+                Printable(owner->pod).c_str(), Printable(owner->container).c_str(),
+                owner->node.empty() ? "" : (", node " + Printable(owner->node)).c_str());
   if (claim.sessions() != 0) std::printf("  %u session(s)", claim.sessions());
   if (claim.host_lost()) std::printf("  host_lost");
   if (!claim.reason().empty())

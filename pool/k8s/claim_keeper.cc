@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 
+#include "pool/k8s/owner.h"
 #include "proto/printable.h"
 
 namespace farcall::k8s {
@@ -26,7 +27,6 @@ constexpr int kFailuresUntilUnhealthy = 2;
 constexpr int kAskSeconds = 5;
 constexpr int kFirstWaitMs = 2000;
 constexpr int kMaxPages = 100;
-constexpr size_t kMaxOwner = 256;  // the pool's
 constexpr size_t kMaxToken = 256;
 
 bool IsHeld(const std::string& state) {
@@ -103,7 +103,7 @@ Status ClaimKeeper::FindPrefix(std::string* prefix) {
   const std::string scope = uid + "/" + node_;
   unsigned char digest[SHA256_DIGEST_LENGTH];
   SHA256(reinterpret_cast<const unsigned char*>(scope.data()), scope.size(), digest);
-  *prefix = "k8s:";
+  *prefix = kOwnerStart;
   for (int i = 0; i < 8; ++i) {
     char byte[3];
     std::snprintf(byte, sizeof(byte), "%02x", digest[i]);
@@ -232,7 +232,7 @@ Result<std::string> ClaimKeeper::BindAlone(const PodContainer& container, const 
   if (own != claims.end()) {
     claim = *own;
   } else {
-    ask.set_owner((owner + container.space + "/" + container.pod).substr(0, kMaxOwner));
+    ask.set_owner((owner + OwnerEnd(container.space, container.pod, node_)).substr(0, kMaxOwner));
     ask.set_wait_ms(kFirstWaitMs);
     if (Status asked = Call("POST", "/v1/claims", &ask, &claim, kAskSeconds); !asked.ok())
       return asked;

@@ -89,8 +89,8 @@ Status ReadWord(const std::string& name, const std::string& key, const std::stri
     ask->request.set_placer(value);
   } else {
     return Wrong(name, value,
-                 "no such annotation; there are farcall.io/mem, share, limit, priority, model, "
-                 "placer and claim");
+                 "no such annotation; there are farcall.io/mem, share, limit, priority, model "
+                 "and placer");
   }
   return {};
 }

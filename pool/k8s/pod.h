@@ -55,9 +55,6 @@ struct Ask {
 //           farcall.io/ that is not known: who misspells `mem` must not be given whole devices.
 Result<Ask> ReadAsk(const Pod& pod, const std::string& container);
 
-// The annotation farcall.io/claim: the VGPUClaim of the pod's namespace that its containers use.
-inline constexpr char kClaimAnnotation[] = "claim";
-
 // A quantity of Kubernetes in bytes: "4Gi", "4G" (10^9), "1.5Gi", "4GiB", "4294967296".
 bool ReadQuantity(std::string_view text, uint64_t* bytes);
 

@@ -217,6 +217,12 @@ class Plugin(PluginCase):
         self.assertEqual(request["memory_bytes"], str(256 * MIB))
         self.assertEqual((request["share_milli"], request["limit_milli"]), (250, 500))
         self.assertIn("default/train", claim["owner"])
+        told = subprocess.run(
+            [SERVE, "pool", "list", "--pool", self.pool.url, "--token-file", self.folder / "token"],
+            capture_output=True,
+            text=True,
+        ).stdout
+        self.assertIn(f"pod default/train, container main, node {NODE}\n", told)
         # Whatever user a container runs as can read them.
         for name in ("config.toml", "token"):
             self.assertEqual(os.stat(self.folder / f"state/slots/5/{name}").st_mode & 0o777, 0o444)

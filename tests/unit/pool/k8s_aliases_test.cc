@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "pool/k8s/aliases.h"
+#include "pool/k8s/owner.h"
 #include "pool/k8s/pod.h"
 #include "pool/k8s/webhook.h"
 #include "pool/k8s/webhook_certificate.h"
@@ -357,6 +359,18 @@ TEST(K8sAsk, a_container_s_own_annotation_goes_before_the_pod_s) {
   Result<Ask> wrong = ReadAsk(*ReadPod(pod), "a");
   ASSERT_FALSE(wrong.ok());
   EXPECT_NE(wrong.status().message().find("no container 'c'"), std::string::npos);
+}
+
+TEST(K8sOwner, an_owner_tells_pod_container_and_node) {
+  std::optional<ClaimOwner> read = ReadOwner("k8s:0123:u-1:main:" + OwnerEnd("team-a", "p", "n1"));
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->space, "team-a");
+  EXPECT_EQ(read->pod, "p");
+  EXPECT_EQ(read->container, "main");
+  EXPECT_EQ(read->node, "n1");
+  EXPECT_EQ(ReadOwner("k8s:0123:u-1:main:team-a/p")->node, "");
+  for (const char* other : {"", "alice", "k8s:", "k8s:1:2", "k8s:1:2:3:nothing"})
+    EXPECT_FALSE(ReadOwner(other)) << other;
 }
 
 }  // namespace
