@@ -32,6 +32,8 @@ class AliasTests:
     def start_aliases(cls):
         """The webhook as a process of this machine, with the rights of deploy/k8s/aliases."""
         deployed = cls.root / "deploy/k8s/aliases"
+        # A certificate of an earlier run would be good for longer than these tests want.
+        cls.kubectl("delete", "secret", "farcall-webhook", "-n", "farcall", "--ignore-not-found")
         cls.kubectl("apply", "-f", deployed / "rbac.yaml")
         made = cls.kubectl(
             "create", "--dry-run=client", "-o", "json", "-f", deployed / "configuration.yaml"
