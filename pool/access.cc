@@ -25,6 +25,7 @@ constexpr Rule kRules[] = {
     {"claims.explain", "POST /v1/claims/{id}:explain", "Claims.Explain", kViewer, kViewer},
     {"claims.connect", "POST /v1/claims/{id}:connect", "Claims.Connect", kUser, kAdmin,
      LetsIn::kRole, true},
+    {"queue.list", "GET /v1/queue", "Claims.ListQueue", kViewer, kViewer},
     {"projects.list", "GET /v1/projects", "Projects.List", kViewer, kViewer},
     {"projects.get", "GET /v1/projects/{project}", "Projects.Get", kViewer, kViewer},
     {"projects.set", "PUT /v1/projects/{project}", "Projects.Set", kOperator, kOperator},

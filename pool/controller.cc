@@ -35,7 +35,8 @@ AuditPoint PointOf(const std::string& text) {
   return point;
 }
 
-Core LoadCore(const Loaded& loaded, const Timing& timing, const Limits& limits, Ms now) {
+Core LoadCore(const Loaded& loaded, const Timing& timing, const Limits& limits,
+              const SequencerPolicy& sequencer, Ms now) {
   std::vector<Claim> claims;
   std::vector<Host> hosts;
   for (const std::string& value : loaded.claims) {
@@ -62,7 +63,7 @@ Core LoadCore(const Loaded& loaded, const Timing& timing, const Limits& limits, 
   std::vector<AccessToken> tokens;
   for (const std::string& value : loaded.tokens)
     if (std::optional<AccessToken> token = TokenOf(value)) tokens.push_back(std::move(*token));
-  Core core(timing, limits);
+  Core core(timing, limits, sequencer);
   core.Load(std::move(claims), std::move(hosts), now, std::move(join_tokens), std::move(projects));
   core.LoadAccounts(std::move(users), std::move(tokens));
   return core;
@@ -77,10 +78,10 @@ Ms Controller::SteadyMs() {
 }
 
 Controller::Controller(std::unique_ptr<Store> store, const Loaded& loaded, const Timing& timing,
-                       const Limits& limits)
+                       const Limits& limits, const SequencerPolicy& sequencer)
     : store_(std::move(store)),
       term_(loaded.term),
-      core_(LoadCore(loaded, timing, limits, SteadyMs())) {
+      core_(LoadCore(loaded, timing, limits, sequencer, SteadyMs())) {
   audit_.Load(PointOf(loaded.audit_before), PointOf(loaded.audit_newest));
   // No number of another controller's life is one of this.
   last_change_ = term_ << 32;
@@ -188,7 +189,7 @@ Batch Controller::Writes(Touched& touched, Ms now) {
   for (const std::string& name : touched.projects) {
     const ProjectState* state = core_.FindProject(name);
     batch.writes.push_back(
-        {"project", name, state == nullptr ? "" : ToProto(state->project).SerializeAsString()});
+        {"project", name, state == nullptr ? "" : ToProto(*state).SerializeAsString()});
   }
   for (const std::string& name : touched.accounts.users) {
     const User* user = core_.accounts().FindUser(name);

@@ -40,7 +40,7 @@ class Controller {
   };
 
   Controller(std::unique_ptr<Store> store, const Loaded& loaded, const Timing& timing,
-             const Limits& limits);
+             const Limits& limits, const SequencerPolicy& sequencer = {});
   ~Controller();
 
   // What hosts are to be told before their next report; before Start.

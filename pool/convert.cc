@@ -258,6 +258,11 @@ pb::Explanation ToProto(const Explanation& told) {
   }
   out.set_fits_now(told.pass.removed[static_cast<size_t>(Filter::kNone)] != 0);
   out.set_could_ever_fit(told.pass.could_ever_fit);
+  out.set_rule(told.rule);
+  out.set_fits_if(told.fits_if);
+  out.set_limit(told.limit);
+  for (const std::string& id : told.preempts) out.add_preempts(id);
+  out.set_preempted_by(told.preempted_by);
   return out;
 }
 

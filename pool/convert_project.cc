@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Projects, between the core's words and pool.proto's.
+#include <algorithm>
+
 #include "pool/convert.h"
 
 namespace farcall::pool {
@@ -38,6 +40,7 @@ Project FromProto(const pb::Project& given) {
   project.max_claims = given.max_claims();
   project.tenant_max_pending = given.tenant_max_pending();
   project.tenant_max_claims = given.tenant_max_claims();
+  project.usage_ms = std::max(0.0, given.usage_ms());
   return project;
 }
 
@@ -66,6 +69,7 @@ pb::Project ToProto(const ProjectState& state) {
   pb::Project told = ToProto(state.project);
   told.set_pending(static_cast<uint32_t>(state.pending));
   told.set_claims(static_cast<uint32_t>(state.held));
+  told.set_usage_ms(state.usage_ms);
   pb::ResourceUse* used = told.mutable_used();
   used->set_memory_bytes(state.used.memory_bytes);
   used->set_share_milli(state.used.share_milli);

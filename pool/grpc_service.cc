@@ -123,6 +123,7 @@ class GrpcServer::ClaimsService final : public v1::Claims::Service {
   FARCALL_POOL_CALL(Claims, Explain, v1::ClaimName, v1::Explanation)
   FARCALL_POOL_CALL(Claims, Connect, v1::ClaimName, v1::Connection)
   FARCALL_POOL_CALL(Claims, Plan, v1::ClaimRequest, v1::Explanation)
+  FARCALL_POOL_CALL(Claims, ListQueue, v1::QueueRequest, v1::Queue)
   grpc::Status Watch(grpc::ServerContext* context, const v1::WatchRequest* request,
                      grpc::ServerWriter<v1::Change>* writer) override {
     return WatchFor(farcall::pool::Service::Watched::kClaims, service_, judge_, context, *request,

@@ -99,6 +99,7 @@ const std::vector<Route>& Routes() {
       MakeRoute("POST", "/v1/claims/{id}:renew", "id", &Service::Renew),
       MakeRoute("POST", "/v1/claims/{id}:explain", "id", &Service::Explain),
       MakeRoute("POST", "/v1/claims/{id}:connect", "id", &Service::Connect),
+      MakeRoute("GET", "/v1/queue", nullptr, &Service::ListQueue),
       MakeRoute("GET", "/v1/projects", nullptr, &Service::ListProjects),
       MakeRoute("GET", "/v1/projects/{project}", "name", &Service::GetProject),
       MakeRoute("PUT", "/v1/projects/{project}", "name", &Service::ChangeProject),

@@ -108,7 +108,8 @@ int ServePool(const PoolServeOptions& options,
   Loaded loaded;
   Result<std::unique_ptr<Store>> store = Store::Open(options.store, &loaded);
   if (!store.ok()) return Fail(kExitFailure, store.status().message());
-  Controller controller(std::move(*store), loaded, options.timing, options.limits);
+  Controller controller(std::move(*store), loaded, options.timing, options.limits,
+                        options.sequencer);
   // A store that knows an operator asks for tokens, wherever it is opened.
   const bool has_operator = controller.accounts().has_operator();
   wants_accounts = wants_accounts || (options.token.empty() && has_operator);

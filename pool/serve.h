@@ -31,6 +31,7 @@ struct PoolServeOptions {
   int32_t max_queue_priority = 0;  // that a tenant may ask for
   Timing timing;
   Limits limits;
+  SequencerPolicy sequencer;
 };
 
 // Serves until a signal; the process's exit code. `ready` is called with the REST URL and the ready

@@ -81,6 +81,7 @@ class Service {
   Outcome Join(const Caller& caller, const pb::JoinRequest& request, pb::Joined* joined);
   // Whose agent it is that shows "Bearer CREDENTIAL"; "": whoever it says.   nullopt: nobody's
   std::optional<std::string> HostOf(std::string_view authorization) const;
+  Outcome ListQueue(const Caller& caller, const pb::QueueRequest& request, pb::Queue* queue);
   // Projects (service_projects.cc) are the operator's to change.
   Outcome ListProjects(const Caller& caller, const pb::ListProjectsRequest& request,
                        pb::ProjectList* list);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Projects, as REST and gRPC ask for them.
+// Projects and the queue, as REST and gRPC ask for them.
 #include <algorithm>
 
 #include "pool/service.h"
@@ -62,6 +62,30 @@ Outcome Service::DeleteProject(const Caller& caller, const pb::ProjectName& name
   Effects effects =
       controller_->Apply(pool::DeleteProject{name.name(), IfRevision(name.if_revision())});
   return effects.refusal ? Of(*effects.refusal) : Outcome();
+}
+
+// The reason is short: `:explain` says more.
+Outcome Service::ListQueue(const Caller& caller, const pb::QueueRequest& request,
+                           pb::Queue* queue) {
+  const uint32_t limit = request.limit() == 0 ? kDefaultPage : std::min(request.limit(), kMaxPage);
+  controller_->Read([&](const Core& core, Ms now) {
+    queue->set_sequencer(std::string(core.sequencer().name()));
+    queue->set_waiting(static_cast<uint32_t>(core.pending()));
+    uint32_t place = 0;
+    for (const Waiting& waiting : core.InOrder(kMaxPage)) {
+      ++place;
+      if (!caller.Sees(waiting.claim->tenant, waiting.claim->ask.project)) continue;
+      if (queue->claims_size() == static_cast<int>(limit)) return;
+      pb::QueuedClaim* told = queue->add_claims();
+      told->set_place(place);
+      *told->mutable_claim() = ToProto(*waiting.claim, nullptr);
+      told->set_waited_ms(now - waiting.claim->created);
+      told->set_why(!waiting.limit.empty()           ? "waits for " + waiting.limit
+                    : core.IsKeptFor(*waiting.claim) ? "a place is kept for it"
+                                                     : "waits for room");
+    }
+  });
+  return {};
 }
 
 }  // namespace farcall::pool

@@ -12,6 +12,7 @@ namespace farcall::cli {
 void AddPoolServeCommand(CLI::App& app, int& exit_code);
 void AddPoolDevCommand(CLI::App& app, int& exit_code);
 void AddPoolVerbs(CLI::App& app, int& exit_code);
+void AddPoolQueueCommand(CLI::App& app, int& exit_code);
 void AddPoolProjectCommand(CLI::App& app, int& exit_code);
 void AddPoolAudit(CLI::App& app, int& exit_code);
 void AddPoolAccounts(CLI::App& app, int& exit_code);

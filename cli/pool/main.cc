@@ -17,6 +17,7 @@ int main(int argc, char** argv) {
   farcall::cli::AddPoolServeCommand(app, exit_code);
   farcall::cli::AddPoolDevCommand(app, exit_code);
   farcall::cli::AddPoolVerbs(app, exit_code);
+  farcall::cli::AddPoolQueueCommand(app, exit_code);
   farcall::cli::AddPoolProjectCommand(app, exit_code);
   farcall::cli::AddPoolAccounts(app, exit_code);
   farcall::cli::AddPoolAudit(app, exit_code);

@@ -19,6 +19,7 @@
 
 #include "cli/pool/commands.h"
 #include "cli/pool/queue_priority.h"
+#include "cli/pool/sequencer_flags.h"
 #include "cli/seconds.h"
 #include "generated/proto/pool.pb.h"
 #include "pool/rest_client.h"
@@ -234,6 +235,7 @@ void AddPoolServeCommand(CLI::App& app, int& exit_code) {
       ->check(CheckSeconds)
       ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
+  AddSequencerFlags(command, &flags->options.sequencer);
   command->footer(
       "Example: farcall pool serve --store /var/lib/farcall/pool.db --listen 0.0.0.0:7718 "
       "--rest 0.0.0.0:7719 --grpc 0.0.0.0:7720 --token-file /etc/farcall/token "
@@ -248,6 +250,7 @@ void AddPoolDevCommand(CLI::App& app, int& exit_code) {
   flags->options.grpc = "127.0.0.1:0";
   CLI::App* command = app.add_subcommand("dev", "Runs a controller and one host on this machine");
   AddAddresses(command, flags.get());
+  AddSequencerFlags(command, &flags->options.sequencer);
   command->add_option("--device", flags->device, "device of the host, as in farcall serve")
       ->capture_default_str();
   command->footer("Example: farcall pool dev");

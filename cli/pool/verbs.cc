@@ -226,6 +226,13 @@ int Explain(const PoolOptions& pool, const std::string& id) {
   if (code == 0 && !pool.json)
     std::printf("%s: %s\n", Printable(told.state()).c_str(),
                 Printable(told.why(), kMaxMessageBytes).c_str());
+  if (code != 0 || pool.json) return code;
+  if (!told.rule().empty())
+    std::printf("  order: %s\n", Printable(told.rule(), kMaxMessageBytes).c_str());
+  if (!told.fits_if().empty())
+    std::printf("  starts if: %s\n", Printable(told.fits_if(), kMaxMessageBytes).c_str());
+  for (const std::string& id : told.preempts())
+    std::printf("  leaves for it: %s\n", Printable(id).c_str());
   return code;
 }
 

@@ -46,6 +46,7 @@ void Core::Load(std::vector<Claim> claims, std::vector<Host> hosts, Ms now,
     Claim& claim = claims_[id] = std::move(loaded);
     if (projects_.count(claim.ask.project) == 0) claim.ask.project = kDefaultProject;
     if (claim.before) claim.before->ask.project = claim.ask.project;
+    claim.turn = sequencer_->TurnOf(claim.order);
     claim.created = claim.since = now;
     claim.renewed = 0;
     claim.avoid.clear();
@@ -121,6 +122,7 @@ void Core::On(const RequestClaim& event) {
   claim.created_unix = event.now_unix;
   claim.created = claim.since = now_;
   claim.order = ++last_order_;
+  claim.turn = sequencer_->TurnOf(claim.order);
   if (!claim.idempotency_key.empty()) by_key_[{claim.tenant, claim.idempotency_key}] = claim.id;
   Enqueue(claim);
   Store(claim);
@@ -213,6 +215,7 @@ void Core::On(const Tick&) {
   SweepHosts();
   PreemptLater();
   KeepPlaces();
+  SweepUsage();
 }
 
 void Core::MoveAsReported(Claim& claim, ClaimState to) {
@@ -237,7 +240,10 @@ void Core::Move(Claim& claim, ClaimState to, const std::string& reason) {
     --tenants_.at(claim.tenant).claims;
     accounts_.EndClaim(claim.id, &effects_->accounts);
   }
-  if (to != ClaimState::kPreempting) claim.preempted_by.clear();
+  if (to != ClaimState::kPreempting) {
+    claim.preempted_by.clear();
+    claim.is_reclaimed = false;
+  }
   claim.state = to;
   claim.since = now_;
   claim.reason = reason;
@@ -355,7 +361,7 @@ void Core::Hold(const Claim& claim, bool held) {
   Count(claim, host, held);
   if (effects_ != nullptr) effects_->shown_hosts.insert(host.name);
   if (!held) {
-    CapacityCame();
+    CapacityCame(&host);
     Settle(host);
   }
 }
@@ -379,6 +385,7 @@ void Core::Count(const Claim& claim, Host& host, bool held) {
       --gpu.claims;
     }
   }
+  host.Summarise();
 }
 
 void Core::Store(const Claim& claim) {

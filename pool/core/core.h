@@ -6,6 +6,7 @@
 
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -16,6 +17,9 @@
 #include "pool/core/accounts.h"
 #include "pool/core/placer.h"
 #include "pool/core/project.h"
+#include "pool/core/project_state.h"
+#include "pool/core/sequencer.h"
+#include "pool/core/turns.h"
 #include "pool/core/types.h"
 
 namespace farcall::pool {
@@ -167,30 +171,29 @@ struct Effects {
 struct Explanation {
   ClaimState state = ClaimState::kPending;
   Pass pass;
-  uint32_t place_in_queue = 0;  // 1: the next; 0: not in it
-  std::string why;              // one line
+  uint32_t place_in_queue = 0;        // 1: the next; 0: not in it
+  std::string why;                    // one line
+  std::string rule;                   // what puts it at its place
+  std::string fits_if;                // what would let it go now
+  std::string limit;                  // of its project, which it would exceed; empty: none
+  std::vector<std::string> preempts;  // claims that leave for it
+  std::string preempted_by;           // the claim that it leaves for
 };
 
-// What a tenant's claims of one project come to.
-struct TenantPart {
-  size_t pending = 0, held = 0;  // claims that wait, and that have a place
-  Amounts used;
-  bool is_idle() const { return pending == 0 && held == 0; }
-};
-
-// A project, and what its claims and those of its children come to.
-struct ProjectState {
-  Project project;
-  size_t pending = 0, held = 0;
-  Amounts used;
-  std::map<std::string, TenantPart> tenants;  // of its own claims
-  size_t claims() const { return pending + held; }
+// A claim that waits, in the order in which claims are tried.
+struct Waiting {
+  const Claim* claim = nullptr;
+  std::string limit;  // what keeps it from being tried; empty: nothing
 };
 
 class Core {
  public:
-  explicit Core(const Timing& timing = {}, const Limits& limits = {})
-      : timing_(timing), limits_(limits) {
+  explicit Core(const Timing& timing = {}, const Limits& limits = {},
+                const SequencerPolicy& sequencer = {})
+      : timing_(timing),
+        limits_(limits),
+        half_life_(sequencer.half_life),
+        sequencer_(MakeSequencer(sequencer.name)) {
     LoadProjects({});
   }
 
@@ -211,7 +214,11 @@ class Core {
   const ProjectState* FindProject(const std::string& name) const;
   const Accounts& accounts() const { return accounts_; }
   const Claim* Find(const std::string& id) const;
-  Explanation Explain(const Claim& claim) const;
+  Explanation Explain(const Claim& claim) const;  // core_explain.cc
+  bool IsKeptFor(const Claim& claim) const { return kept_.count(claim.id) != 0; }
+  const Sequencer& sequencer() const { return *sequencer_; }
+  // Claims that wait, as they would be tried now if each found a place; the first so many.
+  std::vector<Waiting> InOrder(size_t most) const;
   // As Explain for a claim that is not made; and where it would go now.
   Explanation Plan(const Ask& ask, std::optional<Place>* place) const;
   uint64_t revision() const { return revision_; }
@@ -222,11 +229,25 @@ class Core {
 
  private:
   using Order = uint64_t;
-  // Claims that ask for the same: what fails for one fails for all until capacity comes back.
+  using LineKey = std::pair<std::string, std::string>;  // project, tenant
+  struct Shape;
+  // The claims of one shape that one tenant of a project has waiting.
+  struct Line {
+    std::map<Rank, std::string> claims;
+    Shape* shape = nullptr;
+    const ProjectState* project = nullptr;
+    const TenantPart* tenant = nullptr;
+    bool is_new = false;   // it has a claim that no pass has seen
+    bool is_open = false;  // in the pass under way it may still find a place
+  };
+  // Claims that ask for the same: what finds no room for one finds none for all that come after it
+  // in rank, until capacity comes back.
   struct Shape {
-    std::map<Rank, std::string> queue;
-    uint64_t failed_at = 0;  // the capacity version
-    Rank failed;             // the claim that failed: one that is ahead of it may preempt others
+    std::map<LineKey, Line> lines;
+    std::map<Rank, Line*> ranks;  // of all of them
+    bool is_particular = false;   // its project's limits by model decide where it fits
+    uint64_t failed_at = 0;       // the capacity version; 0: it has not failed
+    Rank failed;                  // the claim that failed
   };
 
   void On(const RequestClaim& event);
@@ -262,17 +283,22 @@ class Core {
   void Propose(Claim& claim, const Ask& ask);
   void OnReportedQuota(Claim& claim, const ReportedClaim& told);
   void EndChange(Claim& claim, const std::string& refused);
-  static std::string ShapeOf(const Claim& claim);
+  std::string ShapeOf(const Claim& claim) const;
   void Enqueue(const Claim& claim);
   void Dequeue(const Claim& claim);
 
   // Projects (core_projects.cc).
   void LoadProjects(std::vector<Project> projects);
   std::vector<ProjectState*> LineageOf(const std::string& name);
+  void Establish(const Project& project);
   bool MayWait(const std::string& project, const std::string& tenant);
   void CountWaiting(const Claim& claim, bool waits);
   void CountUse(const Claim& claim, const Host& host, bool held);
+  static void CountModels(ProjectState* state, const Claim& claim, const Host& host, bool held);
   static Amounts AmountsOf(const Claim& claim, const Host& host);
+  // Of a claim that has no place: what is known, and what it would be there.
+  static Amounts AskedBy(const Ask& ask);
+  Amounts AmountsAt(const Claim& claim, const Place& place) const;
   std::string BrokenProject() const;
 
   // Hosts (core_hosts.cc).
@@ -292,14 +318,43 @@ class Core {
   bool FellSilentWithMany(const Host& host) const;
 
   // The queue (core_queue.cc).
-  void CapacityCame() { ++capacity_version_; }
+  // On that host; nullptr: anywhere.
+  void CapacityCame(const Host* host);
+  // Hosts with capacity that came after that version; nullopt: all may have.
+  std::optional<std::vector<const Host*>> FreedSince(uint64_t version) const;
+  std::vector<Line*> OpenLines();
+  size_t CloseLines(Shape& shape) const;
+  // Whether it fits somewhere; if not, the shape has failed for it.
+  std::optional<Place> PlaceFor(Shape& shape, const Claim& claim);
+  void PlaceKept();
+  std::string RuleOf(const Claim& claim) const;
   void ForgetRefusals();
   void Schedule();
-  bool TryPlace(Claim& claim);
+  bool TryPlace(Shape& shape, Claim& claim);
+  void Put(Claim& claim, const Place& place);
+  bool HasModelLimits(const Claim& claim) const;
+
+  // Quotas (core_quota.cc).
+  // Which limit the claim would exceed there; "": none.
+  std::string LimitOf(const Claim& claim, const Amounts& amounts) const;
+  // The same of a claim that has a place, and is to grow to so much.
+  std::string GrowthLimit(const Claim& claim, const Ask& ask, uint64_t memory_bytes) const;
+  std::vector<std::string> ShutModels(const Claim& claim, bool by_deserved) const;
+  bool IsInQuota(const ProjectState& state) const;
+  Turns::Value ValueOf(const ProjectState& project, const TenantPart* tenant) const;
+  Turns::Value ValueWith(const ProjectState& project, const TenantPart* tenant,
+                         const Amounts& more) const;
+  void Accrue(UseState* use);
+  void CountCapacity();
+  void SweepUsage();
+  // Whether the claim's project may have claims of others leave, and which.
+  bool MayReclaim(const Claim& claim) const;
+  std::set<const Claim*> Reclaimable(const Claim& claim) const;
 
   // Claims that leave for others (core_preempt.cc).
   void Preempt(const Claim& claim);
   std::vector<std::string> LeavingFor(const std::string& owner) const;
+  static bool IsUsed(const Claim& claim);
   bool MayLeave(const Claim& claim, const Claim& whom) const;
   void PreemptLater();  // who has run for long enough by now
   void Spare(const std::string& owner);
@@ -330,6 +385,8 @@ class Core {
 
   const Timing timing_;
   const Limits limits_;
+  const Ms half_life_;
+  std::unique_ptr<const Sequencer> sequencer_;
   Ms now_ = 0, settled_at_ = 0;
   std::map<std::string, Claim> claims_;
   Hosts hosts_;
@@ -344,18 +401,22 @@ class Core {
   std::map<std::string, TenantUse> tenants_;
   std::map<std::string, ProjectState> projects_;  // by name
   std::map<std::string, Shape> shapes_;
-  std::set<std::string> new_shapes_;  // with a claim that no pass has seen
+  std::set<std::pair<std::string, LineKey>> new_lines_;  // by shape
   size_t pending_count_ = 0;
-  uint64_t capacity_version_ = 1, scheduled_version_ = 0;
+  uint64_t capacity_version_ = 1, scheduled_version_ = 0, all_freed_at_ = 1;
+  std::deque<std::pair<uint64_t, const Host*>> freed_;  // versions later than that
+  Amounts capacity_;                                    // of all hosts
+  Rank looked_at_{INT32_MAX, 0};                        // by PreemptLater, last
+  Ms usage_swept_ = 0;
   uint64_t revision_ = 0;
   Order last_order_ = 0;
   std::set<std::pair<Ms, std::string>> deadlines_;
   std::map<std::string, Ms> armed_;
-  std::map<std::string, Kept> kept_;       // by claim
-  std::map<int32_t, size_t> preemptible_;  // claims with a place, by queue priority
-  std::map<std::string, Ms> avoiding_;     // pending claims and when they try all hosts again
-  std::set<std::string> beats_;            // hosts that have to be told, of the event under way
-  Effects* effects_ = nullptr;             // of it
+  std::map<std::string, Kept> kept_;                                    // by claim
+  std::map<int32_t, std::map<std::string, const Claim*>> preemptible_;  // with a place, by priority
+  std::map<std::string, Ms> avoiding_;  // pending claims and when they try all hosts again
+  std::set<std::string> beats_;         // hosts that have to be told, of the event under way
+  Effects* effects_ = nullptr;          // of it
 };
 
 }  // namespace farcall::pool

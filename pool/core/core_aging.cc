@@ -50,8 +50,10 @@ bool Core::IsStillGood(const std::string& owner, const Kept& kept) const {
 void Core::DropKept(const std::string& owner, bool is_placed) {
   if (kept_.count(owner) == 0) return;
   Spare(owner);
+  auto host = hosts_.find(kept_.at(owner).host);
   kept_.erase(owner);
-  if (!is_placed) CapacityCame();  // for those who were kept out
+  // For those who were kept out.
+  if (!is_placed) CapacityCame(host == hosts_.end() ? nullptr : &host->second);
   MarkKept();
 }
 
@@ -62,18 +64,13 @@ void Core::KeepPlaces() {
   for (const auto& [owner, kept] : kept_)
     if (!IsStillGood(owner, kept)) over.push_back(owner);
   for (const std::string& owner : over) DropKept(owner, false);
-  std::map<Rank, const Claim*> aged;
-  for (const auto& [name, shape] : shapes_) {
-    size_t looked_at = 0;
-    for (const auto& [rank, id] : shape.queue) {
-      if (++looked_at > kMaxKept) break;
-      const Claim& claim = claims_.at(id);
-      if (now_ - claim.since >= timing_.aging && kept_.count(id) == 0) aged[rank] = &claim;
-      if (aged.size() > kMaxKept) aged.erase(std::prev(aged.end()));
-    }
-  }
-  bool is_new = false;
-  for (const auto& [rank, claim] : aged) {
+  if (kept_.size() >= kMaxKept || pending_count_ == 0) return;
+  std::vector<const Claim*> aged;
+  for (const Waiting& waiting : InOrder(kMaxKept))
+    if (waiting.limit.empty() && now_ - waiting.claim->since >= timing_.aging &&
+        kept_.count(waiting.claim->id) == 0)
+      aged.push_back(waiting.claim);
+  for (const Claim* claim : aged) {
     if (kept_.size() >= kMaxKept) break;
     using Score = std::tuple<double, std::string>;
     Score best(kNever, "");
@@ -103,9 +100,8 @@ void Core::KeepPlaces() {
     kept_[claim->id] = kept;
     Say("claim_place_kept", claim->id, kept.host, "");
     MarkKept();
-    is_new = true;
+    CapacityCame(&hosts_.at(kept.host));  // what fits there is judged anew
   }
-  if (is_new) CapacityCame();  // shapes have failed or not by other rules from now on
 }
 
 void Core::MarkKept() {
@@ -130,6 +126,7 @@ void Core::MarkKept() {
         milli += guest.held_milli();
       }
       gpu.kept_for = claim.rank();
+      gpu.is_kept_strictly = sequencer_->is_by_project();
       gpu.guest_bytes = gpu.memory_bytes - std::min(gpu.memory_bytes, bytes);
       gpu.guest_milli = kWholeMilli - std::min(kWholeMilli, milli);
     }

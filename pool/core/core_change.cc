@@ -112,6 +112,9 @@ void Core::Propose(Claim& claim, const Ask& ask) {
   uint64_t bytes = BytesOf(ask, host, claim.devices);
   if (std::string why = NoRoom(claim, ask, bytes); !why.empty())
     return Refuse(RefusalCode::kConflict, why, "", "a new claim may find room on another host");
+  if (std::string why = GrowthLimit(claim, ask, bytes); !why.empty())
+    return Refuse(RefusalCode::kConflict, "it would exceed " + why, "",
+                  "the pool's operator sets it: farcall pool project set");
   Count(claim, host, false);
   claim.before = Claim::Before{claim.ask, claim.memory_bytes};
   claim.ask = ask;
@@ -144,7 +147,7 @@ void Core::EndChange(Claim& claim, const std::string& refused) {
   }
   claim.before.reset();
   Count(claim, host, true);
-  CapacityCame();
+  CapacityCame(&host);
   Say(refused.empty() ? "claim_changed" : "claim_change_refused", claim.id, claim.host, refused);
   Store(claim);
   Arm(claim);

@@ -35,7 +35,7 @@ constexpr char kIsEnding[] = "its server is ending";
 void Core::SetState(Host& host, HostState to, const std::string& why) {
   if (host.state == to) return;
   if (!MayBecome(host.state, to)) std::abort();  // a fault of ours, not of a peer's
-  if (to == HostState::kReady) CapacityCame();
+  if (to == HostState::kReady) CapacityCame(&host);
   if (to == HostState::kSuspect) host.suspect_since = now_;
   host.state = to;
   Say(std::string("host_").append(ToText(to)), "", host.name, why);
@@ -112,7 +112,7 @@ void Core::TakeEnding(Host& host, bool is_ending) {
   if (is_ending == was_ending && is_ending == host.is_ending) return;
   host.is_ending = is_ending;
   if (!is_asked_for) host.reason = is_ending ? kIsEnding : "";
-  if (!is_ending) CapacityCame();
+  if (!is_ending) CapacityCame(&host);
   Store(host);
 }
 
@@ -123,7 +123,8 @@ void Core::TakeInventory(Host& host, const HostReport& report) {
   }
   if (host.net_ceiling != report.net_ceiling) {
     host.net_ceiling = report.net_ceiling;
-    CapacityCame();
+    CapacityCame(&host);
+    CountCapacity();
     Store(host);
   }
   if (SameInventory(host.gpus, report.gpus)) return;
@@ -131,8 +132,10 @@ void Core::TakeInventory(Host& host, const HostReport& report) {
   for (const std::string& id : held) Hold(claims_.at(id), false);
   host.gpus = report.gpus;
   for (Gpu& gpu : host.gpus) gpu.used_bytes = gpu.used_milli = gpu.claims = gpu.exclusive = 0;
+  host.Summarise();
   for (const std::string& id : held) Hold(claims_.at(id), true);
-  CapacityCame();
+  CapacityCame(&host);
+  CountCapacity();
   Store(host);
 }
 
@@ -190,6 +193,7 @@ void Core::Adopt(Host& host, const ReportedClaim& told) {
   claim.epoch = told.epoch;
   claim.quota_revision = told.quota_revision;
   claim.order = ++last_order_;
+  claim.turn = sequencer_->TurnOf(claim.order);
   claim.host = host.name;
   claim.devices = told.devices;
   claim.sessions = told.sessions;
@@ -304,7 +308,7 @@ void Core::On(const SetHost& event) {
     case SetHost::Verb::kUncordon:
       host.drains = host.is_cordoned = false;
       host.refusals = 0;
-      if (was_closed) CapacityCame();
+      if (was_closed) CapacityCame(&host);
       break;
   }
   if (event.verb != SetHost::Verb::kUncordon)

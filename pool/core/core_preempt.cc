@@ -9,23 +9,29 @@ namespace farcall::pool {
 
 namespace {
 
-constexpr size_t kMaxLooks = 64;  // at claims, each time that somebody may have run for long enough
+constexpr size_t kMaxLooks = 8;  // at claims, at each turn of the clock
 
 }  // namespace
 
+bool Core::IsUsed(const Claim& claim) {
+  return !claim.before && (claim.state == ClaimState::kBound ||
+                           claim.state == ClaimState::kActive || claim.state == ClaimState::kIdle);
+}
+
 bool Core::MayLeave(const Claim& claim, const Claim& whom) const {
-  const bool is_used = claim.state == ClaimState::kBound || claim.state == ClaimState::kActive ||
-                       claim.state == ClaimState::kIdle;
-  return is_used && claim.ask.preemptible && !claim.before &&
+  return IsUsed(claim) && claim.ask.preemptible &&
          claim.ask.queue_priority < whom.ask.queue_priority &&
          now_ - claim.placed >= timing_.min_run;
 }
 
 void Core::CountPreemptible(const Claim& claim, bool held) {
   if (!claim.ask.preemptible) return;
-  size_t& count = preemptible_[claim.ask.queue_priority];
-  count += held ? 1 : size_t{0} - 1;
-  if (count == 0) preemptible_.erase(claim.ask.queue_priority);
+  auto& claims = preemptible_[claim.ask.queue_priority];
+  if (held)
+    claims[claim.id] = &claim;
+  else
+    claims.erase(claim.id);
+  if (claims.empty()) preemptible_.erase(claim.ask.queue_priority);
 }
 
 // Claims that leave the place that is kept for this one.
@@ -41,17 +47,25 @@ std::vector<std::string> Core::LeavingFor(const std::string& owner) const {
 }
 
 void Core::Preempt(const Claim& claim) {
-  const bool may_any = !preemptible_.empty() &&
-                       preemptible_.begin()->first < claim.ask.queue_priority &&
-                       now_ >= settled_at_;
-  if (!may_any || !LeavingFor(claim.id).empty()) return;
-  std::optional<Eviction> found = FindEviction(
-      hosts_, claims_, claim, [&](const Claim& other) { return MayLeave(other, claim); });
-  if (!found) return;
+  if (preemptible_.empty() || now_ < settled_at_ || !LeavingFor(claim.id).empty()) return;
+  const bool by_priority = preemptible_.begin()->first < claim.ask.queue_priority;
+  std::set<const Claim*> reclaimable;
+  if (MayReclaim(claim)) reclaimable = Reclaimable(claim);
+  if ((!by_priority && reclaimable.empty()) || !LimitOf(claim, AskedBy(claim.ask)).empty()) return;
+  Leavers leavers;
+  for (const auto& [priority, claims] : preemptible_)
+    for (const auto& [id, other] : claims)
+      if (MayLeave(*other, claim) || reclaimable.count(other) != 0)
+        leavers[other->host].push_back(other);
+  Claim asks = claim;
+  asks.shut_models = ShutModels(claim, /*by_deserved=*/!by_priority);
+  std::optional<Eviction> found = FindEviction(hosts_, leavers, asks);
+  if (!found || !LimitOf(claim, AmountsAt(claim, found->place)).empty()) return;
   kept_[claim.id] = {found->place.host, found->place.devices, now_, {}};
   for (const std::string& id : found->victims) {
     Claim& victim = claims_.at(id);
     victim.preempted_by = claim.id;
+    victim.is_reclaimed = !MayLeave(victim, claim);
     Move(victim, ClaimState::kPreempting, "leaves for claim " + claim.id);
   }
   Say("claim_preempts", claim.id, found->place.host,
@@ -61,14 +75,25 @@ void Core::Preempt(const Claim& claim) {
 
 void Core::PreemptLater() {
   if (preemptible_.empty() || pending_count_ == 0) return;
-  std::vector<std::string> waiting;
-  for (const auto& [name, shape] : shapes_) {
-    for (const auto& [rank, id] : shape.queue) {
-      if (rank.queue_priority <= preemptible_.begin()->first || waiting.size() == kMaxLooks) break;
-      waiting.push_back(id);
-    }
+  // The first of each line: what others may not have leave for it, they may not for those behind.
+  std::map<Rank, std::string> waiting;
+  for (const auto& [name, shape] : shapes_)
+    for (const auto& [key, line] : shape.lines)
+      for (const auto& [rank, id] : line.claims) {
+        if (kept_.count(id) != 0) continue;
+        const Claim& claim = claims_.at(id);
+        if (rank.queue_priority > preemptible_.begin()->first || MayReclaim(claim))
+          waiting[rank] = id;
+        break;
+      }
+  size_t looks = 0;
+  for (const auto& [rank, id] : waiting) {
+    if (rank < looked_at_ || rank == looked_at_) continue;
+    looked_at_ = rank;
+    Preempt(claims_.at(id));
+    if (++looks == kMaxLooks) return;
   }
-  for (const std::string& id : waiting) Preempt(claims_.at(id));
+  looked_at_ = Rank{INT32_MAX, 0};  // from the first again
 }
 
 // Whoever leaves for the claim stays.

@@ -20,20 +20,40 @@ const ProjectState* Core::FindProject(const std::string& name) const {
 // The project and those above it, from the bottom up.
 std::vector<ProjectState*> Core::LineageOf(const std::string& name) {
   std::vector<ProjectState*> lineage;
-  for (std::string at = name; !at.empty(); at = ParentOf(at))
-    if (auto found = projects_.find(at); found != projects_.end())
-      lineage.push_back(&found->second);
+  for (ProjectState* at = &projects_.at(name); at != nullptr; at = at->parent)
+    lineage.push_back(at);
   return lineage;
+}
+
+// The state of a project that is new or has changed, with what it uses of each model.
+void Core::Establish(const Project& project) {
+  ProjectState& state = projects_[project.name];
+  const double usage = state.project.name.empty() ? project.usage_ms : state.usage_ms;
+  state.project = project;
+  state.usage_ms = usage;
+  auto parent = projects_.find(ParentOf(project.name));
+  state.parent = parent == projects_.end() ? nullptr : &parent->second;
+  state.of_models.assign(project.models.size(), {});
+  for (const auto& [id, claim] : claims_)
+    if (!project.models.empty() && HoldsCapacity(claim.state) &&
+        IsWithin(claim.ask.project, project.name))
+      CountModels(&state, claim, hosts_.at(claim.host), true);
 }
 
 void Core::LoadProjects(std::vector<Project> projects) {
   projects_.clear();
-  for (Project& project : projects) {
+  // Parents come before their children.
+  std::sort(projects.begin(), projects.end(),
+            [](const Project& a, const Project& b) { return a.name < b.name; });
+  for (const Project& project : projects) {
     revision_ = std::max(revision_, project.revision);
-    std::string name = project.name;
-    projects_[name].project = std::move(project);
+    Establish(project);
+    projects_.at(project.name).usage_at = now_;
   }
-  projects_[kDefaultProject].project.name = kDefaultProject;
+  if (projects_.count(kDefaultProject) != 0) return;
+  Project other;
+  other.name = kDefaultProject;
+  Establish(other);
 }
 
 void Core::On(const SetProject& event) {
@@ -58,12 +78,19 @@ void Core::On(const SetProject& event) {
         RefusalCode::kTooMany,
         "the pool has " + std::to_string(projects_.size()) + " projects, which is all it can",
         "name");
-  ProjectState& state = projects_[name];
-  state.project = event.project;
-  state.project.revision = ++revision_;
+  // Which claims ask for the same may be another question from now on.
+  std::vector<const Claim*> waiting;
+  for (const auto& [key, shape] : shapes_)
+    for (const auto& [line, claims] : shape.lines)
+      if (IsWithin(line.first, name))
+        for (const auto& [rank, id] : claims.claims) waiting.push_back(&claims_.at(id));
+  for (const Claim* claim : waiting) Dequeue(*claim);
+  Project project = event.project;
+  project.revision = ++revision_;
+  Establish(project);
+  for (const Claim* claim : waiting) Enqueue(*claim);
   effects_->projects.insert(name);
   Say(is_new ? "project_made" : "project_changed", "", "", name);
-  CapacityCame();  // what waited for its limit may have room
 }
 
 void Core::On(const DeleteProject& event) {
@@ -125,9 +152,7 @@ void Core::CountWaiting(const Claim& claim, bool waits) {
   const size_t one = waits ? 1 : size_t{0} - 1;
   for (ProjectState* state : LineageOf(claim.ask.project)) state->pending += one;
   auto& tenants = projects_.at(claim.ask.project).tenants;
-  TenantPart& part = tenants[claim.tenant];
-  part.pending += one;
-  if (part.is_idle()) tenants.erase(claim.tenant);
+  tenants[claim.tenant].pending += one;  // SweepUsage forgets it
 }
 
 Amounts Core::AmountsOf(const Claim& claim, const Host& host) {
@@ -160,14 +185,30 @@ void Core::CountUse(const Claim& claim, const Host& host, bool held) {
       *used -= amounts;
   };
   for (ProjectState* state : LineageOf(claim.ask.project)) {
+    Accrue(state);
     count(&state->used);
     state->held += one;
+    CountModels(state, claim, host, held);
   }
-  auto& tenants = projects_.at(claim.ask.project).tenants;
-  TenantPart& part = tenants[claim.tenant];
+  TenantPart& part = projects_.at(claim.ask.project).tenants[claim.tenant];
+  Accrue(&part);
   count(&part.used);
   part.held += one;
-  if (part.is_idle()) tenants.erase(claim.tenant);
+}
+
+void Core::CountModels(ProjectState* state, const Claim& claim, const Host& host, bool held) {
+  for (size_t i = 0; i < state->project.models.size(); ++i) {
+    Claim part = claim;  // its GPUs of that model
+    std::erase_if(part.devices, [&](uint32_t device) {
+      return device >= host.gpus.size() ||
+             host.gpus[device].name.find(state->project.models[i].model) == std::string::npos;
+    });
+    if (part.devices.empty()) continue;
+    if (held)
+      state->of_models[i] += AmountsOf(part, host);
+    else
+      state->of_models[i] -= AmountsOf(part, host);
+  }
 }
 
 // What Broken adds: sums made anew from the claims.
@@ -181,15 +222,22 @@ std::string Core::BrokenProject() const {
     for (std::string at = claim.ask.project; !at.empty(); at = ParentOf(at)) {
       ProjectState& sum = sums[at];
       (is_held ? sum.held : sum.pending) += 1;
-      if (is_held) sum.used += AmountsOf(claim, hosts_.at(claim.host));
+      if (!is_held) continue;
+      sum.used += AmountsOf(claim, hosts_.at(claim.host));
+      sum.project = FindProject(at)->project;
+      sum.of_models.resize(sum.project.models.size());
+      CountModels(&sum, claim, hosts_.at(claim.host), true);
     }
   }
   for (const auto& [name, state] : projects_) {
     const ProjectState& sum = sums[name];
     if (sum.pending != state.pending || sum.held != state.held || !(sum.used == state.used))
       return "project '" + name + "': its counts are not its claims'";
-    if (!ParentOf(name).empty() && projects_.count(ParentOf(name)) == 0)
-      return "project '" + name + "' has no parent";
+    if (sum.held != 0 && sum.of_models != state.of_models)
+      return "project '" + name + "': its counts of models are not its claims'";
+    const ProjectState* parent = FindProject(ParentOf(name));
+    if (state.parent != parent || (parent == nullptr) != ParentOf(name).empty())
+      return "project '" + name + "' has another parent";
   }
   return "";
 }

@@ -2,87 +2,60 @@
 // The queue: first come, first served, but what cannot be placed now holds nobody up.
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <utility>
 
 #include "pool/core/core.h"
-#include "proto/byte_rate.h"
 
 namespace farcall::pool {
 
-namespace {
-
-std::string BytesText(uint64_t bytes) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.1f GiB", static_cast<double>(bytes) / (1 << 30));
-  return text;
-}
-
-std::string MilliText(uint32_t milli) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%g %%", milli / 10.0);
-  return text;
-}
-
-std::string AskText(const Ask& ask) {
-  std::string text = ask.memory_bytes == 0 ? "a whole GPU" : BytesText(ask.memory_bytes);
-  if (ask.share_milli != 0) text += " and " + MilliText(ask.share_milli);
-  if (ask.net_bytes_per_s != 0) text += " and " + ByteRateText(ask.net_bytes_per_s);
-  if (ask.count != 1) text += ", " + std::to_string(ask.count) + " times on one host";
-  return text;
-}
-
-std::string Why(const Claim& claim, const Pass& pass, uint32_t place) {
-  auto removed = [&](Filter filter) { return pass.removed[static_cast<size_t>(filter)]; };
-  std::string why = "asks " + AskText(claim.ask);
-  if (pass.gpus == 0) return why + ": no host has joined the pool";
-  why += ": of " + std::to_string(pass.gpus) + " GPU(s)";
-  auto add = [&](Filter filter, const std::string& what) {
-    if (removed(filter) != 0) why += ", " + std::to_string(removed(filter)) + " " + what;
-  };
-  add(Filter::kNone, "would fit");
-  add(Filter::kNotReady, "on silent hosts");
-  add(Filter::kClosed, "on hosts that are closed");
-  add(Filter::kOtherHost, "on other hosts than asked for");
-  add(Filter::kNetwork, "on hosts that allow less of the network");
-  add(Filter::kRefused, "refused by the host's ledger");
-  add(Filter::kModel, "of another model");
-  add(Filter::kMemory, "without the memory (at most " + BytesText(pass.most_free_bytes) + " free)");
-  add(Filter::kShare, "without the share (at most " + MilliText(pass.most_free_milli) + " free)");
-  add(Filter::kShared, "not free for sharing");
-  add(Filter::kKept, "kept for claims before it in the queue");
-  add(Filter::kTooFew, "on hosts with too few of them");
-  if (!pass.could_ever_fit) why += "; none could ever take it";
-  if (place != 0) why += "; place " + std::to_string(place) + " in the queue";
-  return why;
-}
-
-}  // namespace
-
-std::string Core::ShapeOf(const Claim& claim) {
+std::string Core::ShapeOf(const Claim& claim) const {
   const Ask& ask = claim.ask;
   std::string shape = std::to_string(ask.count) + ' ' + std::to_string(ask.memory_bytes) + ' ' +
                       std::to_string(ask.share_milli) + ' ' + std::to_string(ask.net_bytes_per_s) +
                       (ask.spread ? " s " : " p ") + std::to_string(ask.model.size()) + ' ' +
                       ask.model + ask.host;
   if (!claim.avoid.empty()) shape += '\n' + claim.id;
+  if (HasModelLimits(claim)) shape += '\t' + ask.project;
   return shape;
 }
 
+bool Core::HasModelLimits(const Claim& claim) const {
+  for (const ProjectState* at = &projects_.at(claim.ask.project); at != nullptr; at = at->parent)
+    if (!at->project.models.empty()) return true;
+  return false;
+}
+
 void Core::Enqueue(const Claim& claim) {
-  std::string shape = ShapeOf(claim);
-  shapes_[shape].queue[claim.rank()] = claim.id;
-  new_shapes_.insert(std::move(shape));
+  std::string name = ShapeOf(claim);
+  LineKey key(claim.ask.project, claim.tenant);
+  Shape& shape = shapes_[name];
+  shape.is_particular = HasModelLimits(claim);
   ++pending_count_;
   CountWaiting(claim, true);
+  Line& line = shape.lines[key];
+  line.shape = &shape;
+  line.project = &projects_.at(claim.ask.project);
+  line.tenant = &line.project->tenants.at(claim.tenant);
+  line.claims[claim.rank()] = claim.id;
+  shape.ranks[claim.rank()] = &line;
+  line.is_new = true;
+  new_lines_.emplace(std::move(name), std::move(key));
 }
 
 void Core::Dequeue(const Claim& claim) {
   auto shape = shapes_.find(ShapeOf(claim));
-  if (shape == shapes_.end() || shape->second.queue.erase(claim.rank()) == 0) return;
+  if (shape == shapes_.end() || shape->second.ranks.erase(claim.rank()) == 0) return;
+  const LineKey key(claim.ask.project, claim.tenant);
+  auto line = shape->second.lines.find(key);
+  line->second.claims.erase(claim.rank());
+  if (line->second.claims.empty()) {
+    if (line->second.is_new) new_lines_.erase({shape->first, key});
+    shape->second.lines.erase(line);
+  }
   --pending_count_;
   CountWaiting(claim, false);
-  if (!shape->second.queue.empty()) return;
-  new_shapes_.erase(shape->first);
-  shapes_.erase(shape);
+  if (shape->second.ranks.empty()) shapes_.erase(shape);
 }
 
 // What a host refused it may take later: others have gone meanwhile.
@@ -103,45 +76,144 @@ void Core::ForgetRefusals() {
   }
 }
 
-void Core::Schedule() {
-  if (scheduled_version_ == capacity_version_ && new_shapes_.empty()) return;
-  bool all = scheduled_version_ != capacity_version_;
-  if (!kept_.empty()) MarkKept();
-  scheduled_version_ = capacity_version_;
-  std::set<std::pair<Rank, std::string>> heads;
-  auto add = [&](const std::string& name) {
-    auto shape = shapes_.find(name);
-    if (shape == shapes_.end()) return;
-    const Rank head = shape->second.queue.begin()->first;
-    if (shape->second.failed_at != capacity_version_ || head < shape->second.failed)
-      heads.emplace(head, name);
-  };
-  if (all)
-    for (const auto& [name, shape] : shapes_) add(name);
-  else
-    for (const std::string& name : new_shapes_) add(name);
-  new_shapes_.clear();
-  while (!heads.empty()) {
-    std::string name = heads.begin()->second;
-    heads.erase(heads.begin());
-    Shape& shape = shapes_.at(name);
-    Claim& claim = claims_.at(shape.queue.begin()->second);
-    if (TryPlace(claim)) {
-      add(name);
-      continue;
+void Core::CapacityCame(const Host* host) {
+  constexpr size_t kMost = 1024;
+  ++capacity_version_;
+  if (host != nullptr && freed_.size() < kMost) {
+    freed_.emplace_back(capacity_version_, host);
+    return;
+  }
+  all_freed_at_ = capacity_version_;
+  freed_.clear();
+}
+
+std::optional<std::vector<const Host*>> Core::FreedSince(uint64_t version) const {
+  if (version < all_freed_at_) return std::nullopt;
+  std::vector<const Host*> hosts;
+  for (auto at = freed_.rbegin(); at != freed_.rend() && at->first > version; ++at)
+    if (std::find(hosts.begin(), hosts.end(), at->second) == hosts.end())
+      hosts.push_back(at->second);
+  std::sort(hosts.begin(), hosts.end(),
+            [](const Host* a, const Host* b) { return a->name < b->name; });
+  return hosts;
+}
+
+std::optional<Place> Core::PlaceFor(Shape& shape, const Claim& claim) {
+  const bool is_behind =
+      shape.failed_at != 0 && !shape.is_particular && !(claim.rank() < shape.failed);
+  if (is_behind && shape.failed_at == capacity_version_) return std::nullopt;
+  std::optional<std::vector<const Host*>> freed;
+  if (is_behind) freed = FreedSince(shape.failed_at);
+  std::optional<Place> place = freed ? FindPlace(*freed, claim) : FindPlace(hosts_, claim);
+  if (place) return place;
+  shape.failed_at = capacity_version_;
+  shape.failed = claim.rank();
+  return std::nullopt;
+}
+
+// Lines to be looked at: those that are new, and where capacity has come all of the shapes that it
+// may be enough for.
+std::vector<Core::Line*> Core::OpenLines() {
+  std::vector<Line*> open;
+  for (const auto& [name, key] : std::exchange(new_lines_, {}))
+    open.push_back(&shapes_.at(name).lines.at(key));
+  if (scheduled_version_ == capacity_version_) return open;
+  for (auto& [name, shape] : shapes_) {
+    const Rank first = shape.ranks.begin()->first;
+    if (shape.failed_at != 0 && !shape.is_particular && !(first < shape.failed)) {
+      if (shape.failed_at == capacity_version_) continue;
+      // What finds no room for the first finds none for anybody.
+      if (std::optional<std::vector<const Host*>> freed = FreedSince(shape.failed_at)) {
+        const Claim& claim = claims_.at(shape.ranks.begin()->second->claims.begin()->second);
+        if (!FindPlace(*freed, claim)) {
+          shape.failed_at = capacity_version_;
+          shape.failed = first;
+          continue;
+        }
+      }
     }
-    shape.failed_at = capacity_version_;
-    shape.failed = claim.rank();
-    Preempt(claim);
+    for (auto& [key, line] : shape.lines)
+      if (!line.is_new) open.push_back(&line);
+  }
+  scheduled_version_ = capacity_version_;
+  return open;
+}
+
+// Where places are kept from everybody else, whose they are has them as soon as they are free.
+void Core::PlaceKept() {
+  if (!sequencer_->is_by_project()) return;
+  std::vector<std::string> owners;
+  for (const auto& [owner, kept] : kept_) owners.push_back(owner);
+  for (const std::string& owner : owners) {
+    Claim& claim = claims_.at(owner);
+    const std::vector<const Host*> host = {&hosts_.at(kept_.at(owner).host)};
+    claim.shut_models = ShutModels(claim, false);
+    std::optional<Place> place = FindPlace(host, claim);
+    if (place && LimitOf(claim, AmountsAt(claim, *place)).empty()) Put(claim, *place);
   }
 }
 
-bool Core::TryPlace(Claim& claim) {
-  std::optional<Place> place = FindPlace(hosts_, claim);
-  if (!place) return false;
-  const Host& host = hosts_.at(place->host);
-  claim.host = place->host;
-  claim.devices = place->devices;
+void Core::Schedule() {
+  if (scheduled_version_ == capacity_version_ && new_lines_.empty()) return;
+  if (!kept_.empty()) MarkKept();
+  if (scheduled_version_ != capacity_version_) PlaceKept();
+  const std::vector<Line*> open = OpenLines();
+  Turns turns([this](const ProjectState& project, const TenantPart* tenant) {
+    return ValueOf(project, tenant);
+  });
+  for (size_t i = 0; i < open.size(); ++i) {
+    open[i]->is_open = true;
+    turns.Add(*open[i]->project, *open[i]->tenant, i, open[i]->claims.begin()->first);
+  }
+  for (size_t left = open.size(); left != 0;) {
+    Line* line = open[*turns.Next()];
+    if (!line->is_open) {
+      turns.Advance(std::nullopt);
+      continue;
+    }
+    Shape& shape = *line->shape;
+    const bool is_last = line->claims.size() == 1;
+    if (TryPlace(shape, claims_.at(line->claims.begin()->second))) {
+      if (is_last) --left;  // it is gone
+      turns.Advance(is_last ? std::nullopt : std::optional(line->claims.begin()->first));
+      continue;
+    }
+    line->is_open = line->is_new = false;
+    left -= 1 + CloseLines(shape);
+    turns.Advance(std::nullopt);
+  }
+}
+
+// Of a shape for which there is no room: how many lines need not be looked at any more. Those that
+// are new still may have others leave for them.
+size_t Core::CloseLines(Shape& shape) const {
+  if (shape.is_particular || shape.failed_at != capacity_version_) return 0;
+  size_t closed = 0;
+  for (auto& [key, line] : shape.lines) {
+    if (!line.is_open || line.is_new || line.claims.begin()->first < shape.failed) continue;
+    line.is_open = false;
+    ++closed;
+  }
+  return closed;
+}
+
+bool Core::TryPlace(Shape& shape, Claim& claim) {
+  if (!LimitOf(claim, AskedBy(claim.ask)).empty()) return false;
+  claim.shut_models = ShutModels(claim, false);
+  std::optional<Place> place = PlaceFor(shape, claim);
+  if (!place) {
+    Preempt(claim);
+    return false;
+  }
+  if (!LimitOf(claim, AmountsAt(claim, *place)).empty()) return false;
+  Put(claim, *place);
+  return true;
+}
+
+void Core::Put(Claim& claim, const Place& place) {
+  const Host& host = hosts_.at(place.host);
+  claim.host = place.host;
+  claim.devices = place.devices;
   claim.memory_bytes = BytesOf(claim.ask, host, claim.devices);
   ++claim.epoch;
   claim.was_granted = false;
@@ -151,50 +223,39 @@ bool Core::TryPlace(Claim& claim) {
     if (kept.host == claim.host) kept.guests.insert(claim.id);
   if (!kept_.empty()) MarkKept();
   beats_.insert(claim.host);
-  return true;
 }
 
-Explanation Core::Explain(const Claim& claim) const {
-  Explanation told;
-  told.state = claim.state;
-  if (claim.state == ClaimState::kPreempting) {
-    const Ms left = std::max<Ms>(0, claim.since + timing_.preempt_grace - now_);
-    told.why = "on " + claim.host + ", which it leaves in " + std::to_string((left + 999) / 1000) +
-               " s for claim " + claim.preempted_by + ", whose queue priority is higher; it is " +
-               "queued again then";
-    return told;
-  }
-  if (claim.state != ClaimState::kPending) {
-    told.why = claim.host.empty()
-                   ? claim.reason
-                   : "on " + claim.host + (claim.reason.empty() ? "" : ": " + claim.reason);
-    return told;
-  }
-  told.pass = Examine(hosts_, claim);
-  told.place_in_queue = 1;
+std::vector<Waiting> Core::InOrder(size_t most) const {
+  std::map<std::pair<const ProjectState*, const TenantPart*>, Amounts> more;
+  Turns turns([&](const ProjectState& project, const TenantPart* tenant) {
+    auto found = more.find({&project, tenant});
+    return ValueWith(project, tenant, found == more.end() ? Amounts() : found->second);
+  });
+  struct At {
+    const Line* line = nullptr;
+    std::map<Rank, std::string>::const_iterator next;
+  };
+  std::vector<At> lines;
   for (const auto& [name, shape] : shapes_)
-    told.place_in_queue += static_cast<uint32_t>(
-        std::distance(shape.queue.begin(), shape.queue.lower_bound(claim.rank())));
-  told.why = Why(claim, told.pass, told.place_in_queue);
-  if (auto kept = kept_.find(claim.id); kept != kept_.end()) {
-    told.why += "; a place on " + kept->second.host + " is kept for it";
-    if (const size_t leaving = LeavingFor(claim.id).size(); leaving != 0)
-      told.why += ", which " + std::to_string(leaving) +
-                  " claim(s) of a lower priority leave within " +
-                  std::to_string((timing_.preempt_grace + 999) / 1000) + " s of the warning";
+    for (const auto& [key, line] : shape.lines) {
+      turns.Add(*line.project, *line.tenant, lines.size(), line.claims.begin()->first);
+      lines.push_back({&line, line.claims.begin()});
+    }
+  std::vector<Waiting> order;
+  while (order.size() < most) {
+    std::optional<size_t> next = turns.Next();
+    if (!next) break;
+    At& at = lines[*next];
+    const Claim& claim = claims_.at(at.next->second);
+    const Amounts amounts = AskedBy(claim.ask);
+    order.push_back({&claim, LimitOf(claim, amounts)});
+    for (const ProjectState* up = at.line->project; up != nullptr; up = up->parent)
+      more[{up, nullptr}] += amounts;
+    more[{at.line->project, at.line->tenant}] += amounts;
+    ++at.next;
+    turns.Advance(at.next == at.line->claims.end() ? std::nullopt : std::optional(at.next->first));
   }
-  return told;
-}
-
-Explanation Core::Plan(const Ask& ask, std::optional<Place>* place) const {
-  Claim claim;
-  claim.ask = ask;
-  claim.order = UINT64_MAX;  // it would be the last to come, of its queue priority
-  Explanation told;
-  told.pass = Examine(hosts_, claim);
-  *place = FindPlace(hosts_, claim);
-  told.why = Why(claim, told.pass, 0);
-  return told;
+  return order;
 }
 
 // Sums are made anew from the claims, so that what is counted as it goes along can be checked.
@@ -207,7 +268,10 @@ std::string Core::Broken() const {
     if (claim.state == ClaimState::kPending) {
       ++pending;
       auto shape = shapes_.find(ShapeOf(claim));
-      if (shape == shapes_.end() || shape->second.queue.count(claim.rank()) == 0)
+      const LineKey key(claim.ask.project, claim.tenant);
+      if (shape == shapes_.end() || shape->second.ranks.count(claim.rank()) == 0 ||
+          shape->second.lines.count(key) == 0 ||
+          shape->second.lines.at(key).claims.count(claim.rank()) == 0)
         return "claim " + id + " is pending and in no queue";
     }
     if (HoldsCapacity(claim.state) != !claim.host.empty())
@@ -235,7 +299,8 @@ std::string Core::Broken() const {
     if (kept == kept_.end() || kept->second.host != claim.host)
       return "claim " + id + " leaves for nobody who waits for its place";
     if (!claim.ask.preemptible ||
-        claim.ask.queue_priority >= claims_.at(claim.preempted_by).ask.queue_priority)
+        (!claim.is_reclaimed &&
+         claim.ask.queue_priority >= claims_.at(claim.preempted_by).ask.queue_priority))
       return "claim " + id + " leaves for " + claim.preempted_by + ", and need not";
   }
   std::map<std::string, uint32_t> of_tenants;

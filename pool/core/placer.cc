@@ -31,6 +31,20 @@ double Emptiness(const Host& host) {
   return host.gpus.empty() ? 0 : all / static_cast<double>(host.gpus.size());
 }
 
+// For another claim than the one of that rank.
+bool IsKept(const Gpu& gpu, const Rank& rank) {
+  if (!gpu.kept_for) return false;
+  if (!gpu.is_kept_strictly) return *gpu.kept_for < rank;
+  return gpu.kept_for->queue_priority >= rank.queue_priority && !(*gpu.kept_for == rank);
+}
+
+// No GPU of the host has room: its GPUs need not be looked at.
+bool IsTooFull(const Host& host, const Ask& ask) {
+  return ask.memory_bytes == 0
+             ? host.empty_gpus < ask.count
+             : host.most_free_bytes < ask.memory_bytes || host.most_free_milli < ask.share_milli;
+}
+
 struct Candidate {
   bool is_empty = false;
   double left = 0;
@@ -51,12 +65,14 @@ Filter JudgeHost(const Host& host, const Claim& claim) {
 Filter JudgeGpu(const Gpu& gpu, const Claim& claim) {
   const Ask& ask = claim.ask;
   if (!HasModel(gpu, ask)) return Filter::kModel;
+  for (const std::string& model : claim.shut_models)
+    if (gpu.name.find(model) != std::string::npos) return Filter::kQuota;
   bool wants_all = ask.memory_bytes == 0;
   if (ask.memory_bytes > gpu.memory_bytes) return Filter::kMemory;
   if (gpu.exclusive != 0 || (wants_all && gpu.claims != 0)) return Filter::kShared;
   if (ask.memory_bytes > gpu.free_bytes()) return Filter::kMemory;
   if (ask.share_milli > gpu.free_milli()) return Filter::kShare;
-  if (gpu.kept_for && *gpu.kept_for < claim.rank() &&
+  if (IsKept(gpu, claim.rank()) &&
       (wants_all || ask.memory_bytes > gpu.guest_bytes || ask.share_milli > gpu.guest_milli))
     return Filter::kKept;
   return Filter::kNone;
@@ -65,43 +81,69 @@ Filter JudgeGpu(const Gpu& gpu, const Claim& claim) {
 std::string_view ToText(Filter filter) {
   constexpr std::array<std::string_view, kFilters> kNames = {
       "fits",  "host_not_ready", "host_closed", "other_host", "network", "refused_by_host",
-      "model", "memory",         "share",       "shared",     "kept",    "too_few_on_host"};
+      "model", "memory",         "share",       "shared",     "kept",    "too_few_on_host",
+      "quota"};
   return kNames[static_cast<size_t>(filter)];
 }
 
-std::optional<Place> FindPlace(const Hosts& hosts, const Claim& claim) {
-  const Ask& ask = claim.ask;
+namespace {
+
+// Places are offered one after the other; the best remains.
+class BestPlace {
+ public:
+  explicit BestPlace(const Claim& claim) : claim_(claim) {}
+  void Offer(const Host& host);
+  std::optional<Place> Take() { return std::move(best_); }
+
+ private:
   // (GPUs not begun yet, what is left, emptiness of the host): the least wins; spread turns it
   // round.
   using Score = std::tuple<double, double, double>;
-  std::optional<Place> best;
-  Score best_score{};
-  for (const auto& [name, host] : hosts) {
-    if (JudgeHost(host, claim) != Filter::kNone) continue;
-    std::vector<Candidate> fit;
-    for (uint32_t i = 0; i < host.gpus.size(); ++i)
-      if (JudgeGpu(host.gpus[i], claim) == Filter::kNone)
-        fit.push_back({host.gpus[i].claims == 0, LeftOver(host.gpus[i], ask), i});
-    if (fit.size() < ask.count) continue;
-    std::sort(fit.begin(), fit.end(), [&](const Candidate& a, const Candidate& b) {
-      if (ask.spread) return std::tuple(-a.left, a.device) < std::tuple(-b.left, b.device);
-      return std::tuple(a.is_empty, a.left, a.device) < std::tuple(b.is_empty, b.left, b.device);
-    });
-    fit.resize(ask.count);
-    double begun = 0, left = 0;
-    for (const Candidate& candidate : fit) {
-      begun += candidate.is_empty ? 1 : 0;
-      left += candidate.left;
-    }
-    Score score =
-        ask.spread ? Score(-Emptiness(host), -left, 0) : Score(begun, left, Emptiness(host));
-    if (best && score >= best_score) continue;
-    best_score = score;
-    best = Place{name, {}};
-    for (const Candidate& candidate : fit) best->devices.push_back(candidate.device);
-    std::sort(best->devices.begin(), best->devices.end());
+  const Claim& claim_;
+  std::optional<Place> best_;
+  Score best_score_{};
+  std::vector<Candidate> fit_;
+};
+
+void BestPlace::Offer(const Host& host) {
+  const Ask& ask = claim_.ask;
+  if (IsTooFull(host, ask) || JudgeHost(host, claim_) != Filter::kNone) return;
+  fit_.clear();
+  for (uint32_t i = 0; i < host.gpus.size(); ++i)
+    if (JudgeGpu(host.gpus[i], claim_) == Filter::kNone)
+      fit_.push_back({host.gpus[i].claims == 0, LeftOver(host.gpus[i], ask), i});
+  if (fit_.size() < ask.count) return;
+  std::sort(fit_.begin(), fit_.end(), [&](const Candidate& a, const Candidate& b) {
+    if (ask.spread) return std::tuple(-a.left, a.device) < std::tuple(-b.left, b.device);
+    return std::tuple(a.is_empty, a.left, a.device) < std::tuple(b.is_empty, b.left, b.device);
+  });
+  fit_.resize(ask.count);
+  double begun = 0, left = 0;
+  for (const Candidate& candidate : fit_) {
+    begun += candidate.is_empty ? 1 : 0;
+    left += candidate.left;
   }
-  return best;
+  const Score score =
+      ask.spread ? Score(-Emptiness(host), -left, 0) : Score(begun, left, Emptiness(host));
+  if (best_ && score >= best_score_) return;
+  best_score_ = score;
+  best_ = Place{host.name, {}};
+  for (const Candidate& candidate : fit_) best_->devices.push_back(candidate.device);
+  std::sort(best_->devices.begin(), best_->devices.end());
+}
+
+}  // namespace
+
+std::optional<Place> FindPlace(const Hosts& hosts, const Claim& claim) {
+  BestPlace best(claim);
+  for (const auto& [name, host] : hosts) best.Offer(host);
+  return best.Take();
+}
+
+std::optional<Place> FindPlace(const std::vector<const Host*>& hosts, const Claim& claim) {
+  BestPlace best(claim);
+  for (const Host* host : hosts) best.Offer(*host);
+  return best.Take();
 }
 
 Pass Examine(const Hosts& hosts, const Claim& claim) {

@@ -31,8 +31,9 @@ enum class Filter : uint8_t {
   kShared,     // others are on it, and the claim wants all of it (or the reverse)
   kKept,       // it would fit, but the place is kept for a claim before it in the queue
   kTooFew,     // it would fit, but its host has not enough that do
+  kQuota,      // its project may have no more of that model
 };
-inline constexpr size_t kFilters = 12;
+inline constexpr size_t kFilters = 13;
 std::string_view ToText(Filter filter);
 
 // How a pass over all GPUs went: why a claim waits.
@@ -52,6 +53,8 @@ Filter JudgeGpu(const Gpu& gpu, const Claim& claim);
 //   pack    begun GPUs before empty ones, the tightest first; then the fullest host, then by name
 //   spread  the emptiest host, then its emptiest GPU
 std::optional<Place> FindPlace(const Hosts& hosts, const Claim& claim);
+// The same, of these hosts.
+std::optional<Place> FindPlace(const std::vector<const Host*>& hosts, const Claim& claim);
 Pass Examine(const Hosts& hosts, const Claim& claim);
 
 }  // namespace farcall::pool

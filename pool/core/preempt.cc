@@ -135,18 +135,14 @@ Cost CostOf(const Victims& victims) {
 
 }  // namespace
 
-std::optional<Eviction> FindEviction(const Hosts& hosts, const std::map<std::string, Claim>& claims,
-                                     const Claim& claim,
-                                     const std::function<bool(const Claim&)>& may_leave) {
+std::optional<Eviction> FindEviction(const Hosts& hosts, const Leavers& leavers,
+                                     const Claim& claim) {
   std::optional<Eviction> best;
   Cost best_cost;
-  for (const auto& [name, host] : hosts) {
+  for (const auto& [name, may_leave] : leavers) {
+    const Host& host = hosts.at(name);
     if (host.gpus.size() < claim.ask.count || JudgeHost(host, claim) != Filter::kNone) continue;
-    std::vector<const Claim*> leavers;
-    for (const std::string& id : host.claims)
-      if (const Claim& other = claims.at(id); may_leave(other)) leavers.push_back(&other);
-    if (leavers.empty()) continue;
-    OneHost chosen(host, claim, std::move(leavers));
+    OneHost chosen(host, claim, may_leave);
     if (!chosen.Choose() || chosen.victims().empty()) continue;
     const Cost cost = CostOf(chosen.victims());
     if (best && !(cost < best_cost)) continue;

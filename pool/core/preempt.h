@@ -2,7 +2,6 @@
 // Which claims have to leave before another fits: the fewest, of one host, or none.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -18,12 +17,13 @@ struct Eviction {
   std::vector<std::string> victims;  // by name; never empty
 };
 
-// Claims for which `may_leave` is true may be chosen. Of evictions with as few claims, that with
+using Leavers = std::map<std::string, std::vector<const Claim*>>;  // by host
+
+// Those claims may be chosen. Of evictions with as few claims, that with
 // the lowest queue priorities, then with the fewest sessions, then with the youngest claims. The
 // whole need, or nothing.
 //   Before  the claim fits nowhere as it is
-std::optional<Eviction> FindEviction(const Hosts& hosts, const std::map<std::string, Claim>& claims,
-                                     const Claim& claim,
-                                     const std::function<bool(const Claim&)>& may_leave);
+std::optional<Eviction> FindEviction(const Hosts& hosts, const Leavers& leavers,
+                                     const Claim& claim);
 
 }  // namespace farcall::pool

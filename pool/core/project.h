@@ -62,6 +62,7 @@ struct Project {
   uint32_t max_pending = 0, max_claims = 0;
   uint32_t tenant_max_pending = 0, tenant_max_claims = 0;  // of each tenant, in this project alone
   uint64_t revision = 0;
+  double usage_ms = 0;  // as it was stored; ProjectState has it as it is
 };
 
 // 1 to 8 names of 1 to 64 letters, digits, `.`, `_` and `-`, joined by "/"; 128 characters at most.

@@ -69,6 +69,15 @@ bool MayBecome(HostState from, HostState to) {
   return (kHostTable[static_cast<size_t>(from)] & Bit(to)) != 0;
 }
 
+void Host::Summarise() {
+  most_free_bytes = most_free_milli = empty_gpus = 0;
+  for (const Gpu& gpu : gpus) {
+    most_free_bytes = std::max(most_free_bytes, gpu.free_bytes());
+    most_free_milli = std::max(most_free_milli, gpu.free_milli());
+    empty_gpus += gpu.claims == 0 ? 1 : 0;
+  }
+}
+
 bool IsHostName(std::string_view name) {
   constexpr size_t kMax = 64;
   constexpr std::string_view kGood =

@@ -65,11 +65,11 @@ inline constexpr int32_t kMaxQueuePriority = 1000;  // and as low as its negativ
 // A place in the queue. Less: placed before.
 struct Rank {
   int32_t queue_priority = 0;
-  uint64_t order = 0;
+  uint64_t turn = 0;
   bool operator==(const Rank&) const = default;
   bool operator<(const Rank& other) const {
     return queue_priority != other.queue_priority ? queue_priority > other.queue_priority
-                                                  : order < other.order;
+                                                  : turn < other.turn;
   }
 };
 
@@ -95,20 +95,24 @@ struct Claim {
   };
   std::optional<Before> before;
   uint64_t revision = 0;
-  uint64_t order = 0;        // when it came: its place in the queue among its queue priority
+  uint64_t order = 0;        // when it came
+  uint64_t turn = 0;         // its place among its queue priority, where projects do not say
   int64_t created_unix = 0;  // seconds; for people
   // Not stored: counted anew by a new controller.
   Ms created = 0, since = 0, renewed = 0;
   Ms granted_until = 0;  // till then the host may hold it, whatever else is heard
   bool was_granted = false;
   uint32_t sessions = 0;
-  Ms placed = 0;                  // when its host had accepted it
-  std::string preempted_by;       // of kPreempting: the claim that it leaves for
+  Ms placed = 0;              // when its host had accepted it
+  std::string preempted_by;   // of kPreempting: the claim that it leaves for
+  bool is_reclaimed = false;  // and for the sake of that one's quota
+  // Of kPending, while a place is looked for: models of which its project may have no more.
+  std::vector<std::string> shut_models;
   std::set<std::string> avoid;    // hosts whose ledger refused it
   uint64_t refused_revision = 0;  // the last change that its host refused, and its words
   std::string change_refused;
 
-  Rank rank() const { return {ask.queue_priority, order}; }
+  Rank rank() const { return {ask.queue_priority, turn}; }
   uint64_t held_bytes() const { return std::max(memory_bytes, before ? before->memory_bytes : 0); }
   uint32_t held_milli() const {
     return std::max(ask.share_milli, before ? before->ask.share_milli : 0);
@@ -128,6 +132,7 @@ struct Gpu {
   // Kept for a claim that waits long, or for which others leave: what claims behind it may have
   // meanwhile.
   std::optional<Rank> kept_for;
+  bool is_kept_strictly = false;  // from all others of that queue priority, and lower ones
   uint64_t guest_bytes = 0;
   uint32_t guest_milli = 0;
   uint64_t free_bytes() const { return used_bytes < memory_bytes ? memory_bytes - used_bytes : 0; }
@@ -154,6 +159,10 @@ struct Host {
   uint32_t adopted = 0;          // claims that it told of and nobody here knew
   std::string credential;        // the hash of what its agent shows; empty: it never joined by one
   std::set<std::string> claims;  // that are held here
+  // What no GPU has more of, so that full hosts are passed over; not known: the most there can be.
+  uint64_t most_free_bytes = UINT64_MAX;
+  uint32_t most_free_milli = UINT32_MAX, empty_gpus = UINT32_MAX;
+  void Summarise();
   // Whether it takes no more claims.
   bool is_closed() const { return drains || is_cordoned || is_ending; }
 };

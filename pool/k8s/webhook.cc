@@ -116,7 +116,7 @@ int RunWebhook(const WebhookOptions& options, const std::string& folder) {
                                               options.hosts, options.certificate_days, folder});
   std::string said;
   auto refresh = [&] {
-    Status done = certificate.Refresh();
+    const Status done = certificate.Refresh();
     if (!done.ok() && done.message() != said) Say(done.message());
     said = done.message();
     return done;

@@ -5,7 +5,7 @@ import json
 import subprocess
 import unittest
 
-from harness import FARCALL
+from harness import FARCALL, until
 from pool_case import MIB, PoolCase
 
 
@@ -79,6 +79,54 @@ class Projects(PoolCase):
         self.assertEqual((lab["claims"], lab["used"]["memory_bytes"]), (1, str(64 * MIB)))
         (claim,) = again.get("/v1/claims")["claims"]
         self.assertEqual(claim["project"], "lab")
+
+    def test_what_was_lent_is_reclaimed_and_explain_and_queue_say_so(self):
+        pool = self.serve("--min-run", "0", "--preempt-grace", "60", "--sequencer", "fair")
+        self.host(pool, "one")
+        memory = int(pool.hosts()["one"]["gpus"][0]["memory_bytes"])
+        most = str(memory * 7 // 10)
+        self.farcall(pool, "project", "set", "owner", "--deserved", f"mem={memory}")
+        self.farcall(pool, "project", "set", "guest", "--weight", "3")
+        lent = pool.post(
+            "/v1/claims", memory_bytes=most, project="guest", preemptible=True, wait_ms="20000"
+        )
+        self.assertEqual(lent["state"], "bound")
+        waits = pool.post("/v1/claims", memory_bytes=most, project="guest")
+        owned = pool.post("/v1/claims", memory_bytes=most, project="owner")
+        until(lambda: pool.claim(lent["id"])["state"] == "preempting", what="the warning")
+
+        said = self.farcall(pool, "explain", owned["id"])
+        self.assertIn("1 claim(s) of projects above their quota leave", said)
+        self.assertIn("order: fair: project owner holds 0.0 % of the pool, weight 1", said)
+        self.assertIn("below its quota, so before projects that are above", said)
+        self.assertIn("leaves for it: " + lent["id"], said)
+        self.assertIn(
+            "whose project has not got what it deserves", self.farcall(pool, "explain", lent["id"])
+        )
+        told = self.farcall(pool, "queue")
+        self.assertIn("2 claim(s) wait, by fair", told)
+        self.assertRegex(told, rf"(?m)^ +1 {owned['id']} +owner .* a place is kept for it$")
+        self.assertRegex(told, rf"(?m)^ +2 {waits['id']} +guest .* waits for room$")
+        rows = json.loads(self.farcall(pool, "queue", "--json"))["claims"]
+        self.assertEqual(
+            [(r["place"], r["claim"]["project"]) for r in rows], [(1, "owner"), (2, "guest")]
+        )
+
+    def test_above_a_limit_a_claim_waits_with_that_reason(self):
+        pool = self.serve()
+        self.host(pool, "one")
+        self.farcall(pool, "project", "set", "lab", "--limit", "mem=64MiB")
+        first = pool.post("/v1/claims", memory_bytes=str(64 * MIB), project="lab", wait_ms="20000")
+        second = pool.post("/v1/claims", memory_bytes=str(32 * MIB), project="lab")
+        self.assertEqual((first["state"], second["state"]), ("bound", "pending"))
+        told = pool.post(f"/v1/claims/{second['id']}:explain")
+        self.assertEqual(told["limit"], "the limit of project 'lab' on memory")
+        self.assertIn("waits for the limit of project 'lab'", self.farcall(pool, "queue"))
+        status, error = pool.call(
+            "PATCH", "/v1/claims/" + first["id"], {"memory_bytes": str(128 * MIB)}
+        )
+        self.assertEqual(status, 409)
+        self.assertIn("the limit of project 'lab' on memory", error["message"])
 
 
 if __name__ == "__main__":

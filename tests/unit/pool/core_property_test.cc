@@ -47,6 +47,8 @@ struct Token {
   uint64_t epoch = 0;
 };
 
+constexpr const char* kProjects[] = {"default", "p", "p/q", "r"};
+
 class World {
  public:
   explicit World(uint64_t seed) : random_(seed) {
@@ -64,11 +66,16 @@ class World {
       host.ledger = std::make_unique<quota::ClaimLedger>(host.real_bytes);
       hosts_[host.name] = std::move(host);
     }
+    sequencer_.name = SequencerNames()[Below(4)];
     Start();
+    for (const char* name : kProjects) SetAnyProject(name);
   }
 
   void Step() {
-    switch (Below(18)) {
+    switch (Below(19)) {
+      case 18:
+        SetAnyProject(kProjects[Below(std::size(kProjects))]);
+        break;
       case 0:
       case 1:
         Request();
@@ -157,12 +164,14 @@ class World {
     ++term_;
     reports_.clear();
     late_.clear();
-    core_ = std::make_unique<Core>();
+    core_ = std::make_unique<Core>(Timing{}, Limits{}, sequencer_);
     std::vector<Claim> claims;
     std::vector<Host> hosts;
     for (const auto& [id, claim] : stored_claims_) claims.push_back(claim);
     for (const auto& [id, host] : stored_hosts_) hosts.push_back(host);
-    core_->Load(std::move(claims), std::move(hosts), now_);
+    std::vector<Project> projects;
+    for (const auto& [name, project] : stored_projects_) projects.push_back(project);
+    core_->Load(std::move(claims), std::move(hosts), now_, {}, std::move(projects));
   }
 
   // False: it died before it had stored what it decided, and a new one has started.
@@ -173,6 +182,9 @@ class World {
       Start();
       return false;
     }
+    CheckLimits(effects);
+    for (const std::string& name : effects.projects)
+      stored_projects_[name] = core_->FindProject(name)->project;
     for (const std::string& id : effects.claims) stored_claims_[id] = *core_->Find(id);
     // What hosts told may be stored later, or never.
     late_.insert(effects.notified_claims.begin(), effects.notified_claims.end());
@@ -200,7 +212,45 @@ class World {
     request.ask.seats = 1 + static_cast<uint32_t>(Below(3));
     request.ask.queue_priority = static_cast<int32_t>(Below(4)) - 1;
     request.ask.preemptible = Below(2) == 0;
+    request.tenant = Below(2) == 0 ? "" : "t";
+    const char* project = kProjects[Below(std::size(kProjects))];
+    if (core_->FindProject(project) != nullptr) request.ask.project = project;
     Do(request);
+  }
+
+  // What has found a place has exceeded no limit; nobody leaves for a claim that may not have it.
+  void CheckLimits(const Effects& effects) {
+    for (const std::string& id : effects.claims) {
+      const Claim* claim = core_->Find(id);
+      if (claim == nullptr || claim->state != ClaimState::kReserved ||
+          std::exchange(placed_[id], claim->epoch) == claim->epoch)
+        continue;
+      for (const ProjectState* at = core_->FindProject(claim->ask.project); at != nullptr;
+           at = at->parent) {
+        RC_ASSERT(at->project.limit.Exceeded(at->used).empty());
+        RC_ASSERT(at->project.max_claims == 0u || at->held <= at->project.max_claims);
+      }
+    }
+    for (const auto& [id, claim] : core_->claims()) {
+      if (claim.state != ClaimState::kPreempting || !claim.is_reclaimed) continue;
+      const std::string& whose = core_->Find(claim.preempted_by)->ask.project;
+      RC_ASSERT(!IsWithin(whose, claim.ask.project));
+    }
+    RC_ASSERT(core_->InOrder(SIZE_MAX).size() == core_->pending());
+  }
+
+  void SetAnyProject(const std::string& name) {
+    SetProject set;
+    set.project.name = name;
+    set.project.weight = 1 + static_cast<uint32_t>(Below(3));
+    if (Below(2) == 0) set.project.deserved.memory_bytes = Below(8) * kGiB;
+    if (Below(3) == 0)
+      set.project.limit.memory_bytes =
+          set.project.deserved.memory_bytes.value_or(0) + Below(12) * kGiB;
+    if (Below(4) == 0) set.project.max_claims = 1 + static_cast<uint32_t>(Below(4));
+    if (Below(4) == 0) set.project.over_quota_weight = static_cast<uint32_t>(Below(2));
+    if (Below(6) == 0) set.project.models = {{"odd", {}, {{}, {}, Below(3)}}};
+    Do(set);
   }
 
   void Release() {
@@ -250,6 +300,7 @@ class World {
     for (uint64_t bytes : host.told_bytes) {
       Gpu gpu;
       gpu.memory_bytes = bytes;
+      gpu.name = report.gpus.size() % 2 == 0 ? "even" : "odd";
       report.gpus.push_back(gpu);
     }
     for (const auto& [id, held] : host.ledger->held())
@@ -421,6 +472,9 @@ class World {
   std::unique_ptr<Core> core_;
   std::map<std::string, Claim> stored_claims_;
   std::map<std::string, Host> stored_hosts_;
+  std::map<std::string, Project> stored_projects_;
+  std::map<std::string, uint64_t> placed_;  // the epochs that were looked at
+  SequencerPolicy sequencer_;
   std::map<std::string, SimHost> hosts_;
   std::vector<ReportInFlight> reports_;
   std::vector<AnswerInFlight> answers_;

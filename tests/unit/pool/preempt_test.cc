@@ -227,8 +227,10 @@ class Evictions : public testing::Test {
     claim.ask.count = count;
     claim.ask.memory_bytes = gib * kGiB;
     claim.ask.queue_priority = 5;
-    return FindEviction(hosts_, claims_, claim,
-                        [](const Claim& other) { return other.ask.queue_priority < 5; });
+    Leavers leavers;
+    for (const auto& [id, other] : claims_)
+      if (other.ask.queue_priority < 5) leavers[other.host].push_back(&other);
+    return FindEviction(hosts_, leavers, claim);
   }
 
   Hosts hosts_;

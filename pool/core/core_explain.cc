@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// Why a claim waits, what puts it at its place, and what would let it go.
+#include <algorithm>
+#include <cstdio>
+
+#include "pool/core/core.h"
+#include "proto/byte_rate.h"
+
+namespace farcall::pool {
+
+namespace {
+
+constexpr size_t kMaxPlaces = 1000;  // that are counted
+
+std::string BytesText(uint64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.1f GiB", static_cast<double>(bytes) / (1 << 30));
+  return text;
+}
+
+std::string MilliText(uint32_t milli) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%g %%", milli / 10.0);
+  return text;
+}
+
+std::string AskText(const Ask& ask) {
+  std::string text = ask.memory_bytes == 0 ? "a whole GPU" : BytesText(ask.memory_bytes);
+  if (ask.share_milli != 0) text += " and " + MilliText(ask.share_milli);
+  if (ask.net_bytes_per_s != 0) text += " and " + ByteRateText(ask.net_bytes_per_s);
+  if (ask.count != 1) text += ", " + std::to_string(ask.count) + " times on one host";
+  return text;
+}
+
+std::string Why(const Claim& claim, const Pass& pass, uint32_t place) {
+  auto removed = [&](Filter filter) { return pass.removed[static_cast<size_t>(filter)]; };
+  std::string why = "asks " + AskText(claim.ask);
+  if (pass.gpus == 0) return why + ": no host has joined the pool";
+  why += ": of " + std::to_string(pass.gpus) + " GPU(s)";
+  auto add = [&](Filter filter, const std::string& what) {
+    if (removed(filter) != 0) why += ", " + std::to_string(removed(filter)) + " " + what;
+  };
+  add(Filter::kNone, "would fit");
+  add(Filter::kNotReady, "on silent hosts");
+  add(Filter::kClosed, "on hosts that are closed");
+  add(Filter::kOtherHost, "on other hosts than asked for");
+  add(Filter::kNetwork, "on hosts that allow less of the network");
+  add(Filter::kRefused, "refused by the host's ledger");
+  add(Filter::kModel, "of another model");
+  add(Filter::kMemory, "without the memory (at most " + BytesText(pass.most_free_bytes) + " free)");
+  add(Filter::kShare, "without the share (at most " + MilliText(pass.most_free_milli) + " free)");
+  add(Filter::kShared, "not free for sharing");
+  add(Filter::kKept, "kept for claims before it in the queue");
+  add(Filter::kTooFew, "on hosts with too few of them");
+  add(Filter::kQuota, "of models of which its project may have no more");
+  if (!pass.could_ever_fit) why += "; none could ever take it";
+  if (place != 0) why += "; place " + std::to_string(place) + " in the queue";
+  return why;
+}
+
+// The filter that stands in the way of the most GPUs, if it alone were gone.
+std::string FitsIf(const Claim& claim, const Pass& pass, const std::string& limit) {
+  const Ask& ask = claim.ask;
+  if (!limit.empty()) return "a claim of its project ends, or that limit is raised";
+  if (!pass.could_ever_fit)
+    return pass.gpus == 0 ? "a host joins the pool" : "it asks for less, or a larger host joins";
+  auto removed = [&](Filter filter) { return pass.removed[static_cast<size_t>(filter)]; };
+  std::string fits;
+  auto add = [&](Filter filter, const std::string& what) {
+    if (removed(filter) != 0) fits += (fits.empty() ? "" : ", or ") + what;
+  };
+  if (pass.most_free_bytes != 0 && ask.memory_bytes > pass.most_free_bytes)
+    add(Filter::kMemory, "it asks for " + BytesText(pass.most_free_bytes) + " at most");
+  else
+    add(Filter::kMemory, "memory is given back on a GPU");
+  add(Filter::kShare, "it asks for " + MilliText(pass.most_free_milli) + " at most");
+  add(Filter::kShared, "a GPU is free of other claims");
+  add(Filter::kKept, "a claim before it gets its place");
+  add(Filter::kNotReady, "a silent host reports");
+  add(Filter::kClosed, "a closed host is opened (farcall pool uncordon)");
+  add(Filter::kTooFew, "one host has all of its GPUs free");
+  add(Filter::kQuota, "its project's quota of that model is raised");
+  return fits;
+}
+
+std::string PartText(double part) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.1f %%", part * 100);
+  return text;
+}
+
+}  // namespace
+
+// As "fair: project research (1.5 % of the pool, weight 2, in its deserved quota)".
+std::string Core::RuleOf(const Claim& claim) const {
+  std::string rule(sequencer_->name());
+  if (claim.ask.queue_priority != 0)
+    rule += ", queue priority " + std::to_string(claim.ask.queue_priority) + " first";
+  std::vector<const ProjectState*> path;
+  for (const ProjectState* at = &projects_.at(claim.ask.project); at != nullptr; at = at->parent)
+    path.insert(path.begin(), at);
+  for (const ProjectState* at : path) {
+    const Turns::Value value = ValueOf(*at, nullptr);
+    rule += path.front() == at ? ": project " : "; ";
+    rule += at->project.name + " holds " + PartText(DominantShare(at->used, capacity_)) +
+            " of the pool, weight " + std::to_string(at->project.weight);
+    const Bounds& deserved = at->project.deserved;
+    auto of = [&](const char* what, uint64_t used, const std::optional<uint64_t>& bound) {
+      if (bound)
+        rule += std::string(", ") + what + " " + std::to_string(used) + " of " +
+                std::to_string(*bound) + " deserved";
+    };
+    if (deserved.memory_bytes)
+      rule += ", memory " + BytesText(at->used.memory_bytes) + " of " +
+              BytesText(*deserved.memory_bytes) + " deserved";
+    of("thousandths", at->used.share_milli, deserved.share_milli);
+    of("GPUs", at->used.gpus, deserved.gpus);
+    if (!value.is_over) rule += ": below its quota, so before projects that are above";
+  }
+  return rule;
+}
+
+Explanation Core::Explain(const Claim& claim) const {
+  Explanation told;
+  told.state = claim.state;
+  if (claim.state == ClaimState::kPreempting) {
+    const Ms left = std::max<Ms>(0, claim.since + timing_.preempt_grace - now_);
+    told.why = "on " + claim.host + ", which it leaves in " + std::to_string((left + 999) / 1000) +
+               " s for claim " + claim.preempted_by +
+               (claim.is_reclaimed ? ", whose project has not got what it deserves"
+                                   : ", whose queue priority is higher") +
+               "; it is queued again then";
+    told.preempted_by = claim.preempted_by;
+    return told;
+  }
+  if (claim.state != ClaimState::kPending) {
+    told.why = claim.host.empty()
+                   ? claim.reason
+                   : "on " + claim.host + (claim.reason.empty() ? "" : ": " + claim.reason);
+    return told;
+  }
+  Claim asks = claim;
+  asks.shut_models = ShutModels(claim, false);
+  told.pass = Examine(hosts_, asks);
+  const std::vector<Waiting> order = InOrder(kMaxPlaces);
+  for (size_t i = 0; i < order.size(); ++i)
+    if (order[i].claim == &claim) told.place_in_queue = static_cast<uint32_t>(i) + 1;
+  told.limit = LimitOf(claim, AskedBy(claim.ask));
+  told.why = Why(claim, told.pass, told.place_in_queue);
+  told.rule = RuleOf(claim);
+  told.fits_if = FitsIf(claim, told.pass, told.limit);
+  if (!told.limit.empty()) told.why += "; it waits for " + told.limit;
+  told.preempts = LeavingFor(claim.id);
+  if (auto kept = kept_.find(claim.id); kept != kept_.end()) {
+    told.why += "; a place on " + kept->second.host + " is kept for it";
+    const size_t leaving = told.preempts.size();
+    const size_t reclaimed = static_cast<size_t>(
+        std::count_if(told.preempts.begin(), told.preempts.end(),
+                      [&](const std::string& id) { return claims_.at(id).is_reclaimed; }));
+    if (leaving != 0)
+      told.why += ", which " + std::to_string(leaving) + " claim(s) of " +
+                  (reclaimed == leaving ? "projects above their quota"
+                   : reclaimed == 0     ? "a lower priority"
+                                        : "a lower priority or of projects above their quota") +
+                  " leave within " + std::to_string((timing_.preempt_grace + 999) / 1000) +
+                  " s of the warning";
+  }
+  return told;
+}
+
+Explanation Core::Plan(const Ask& ask, std::optional<Place>* place) const {
+  Claim claim;
+  claim.ask = ask;
+  claim.order = UINT64_MAX;  // it would be the last to come, of its queue priority
+  Explanation told;
+  told.pass = Examine(hosts_, claim);
+  *place = FindPlace(hosts_, claim);
+  told.why = Why(claim, told.pass, 0);
+  return told;
+}
+
+}  // namespace farcall::pool
