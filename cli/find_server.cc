@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/client_environment.h"
+#include "cli/login_file.h"
 #include "cli/progress.h"
 #include "proto/device_domain.h"
 #include "proto/session_features.h"
@@ -47,6 +48,19 @@ Result<FoundServer> FindHere() {
   return found;
 }
 
+// Of a pool for which no token is set: the one that `farcall login` has kept for its host, as if
+// this user had set it. So a program that is started next has it too.
+Status UseLogin(FoundServer* found) {
+  if (!found->token.empty() || !found->is_pool()) return {};
+  Result<std::optional<Login>> login = ReadLogin();
+  if (!login.ok()) return login.status();
+  if (!*login || !IsOfPool(**login, found->url)) return {};
+  found->token = (*login)->token;
+  setenv("FARCALL_TOKEN_FILE", LoginPath().c_str(), 1);
+  if (!(*login)->ca.empty()) setenv("FARCALL_CA", (*login)->ca.c_str(), 0);
+  return {};
+}
+
 }  // namespace
 
 Result<FoundServer> FindServerOnly(const std::string& flag, const client::Settings& settings) {
@@ -68,6 +82,7 @@ Result<FoundServer> FindServer(const std::string& flag, const client::Settings& 
   Result<std::string> token = settings.FindToken();
   if (!token.ok()) return token.status();
   found->token = *token;
+  if (Status kept = UseLogin(&*found); !kept.ok()) return kept;
   return found;
 }
 

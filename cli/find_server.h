@@ -21,7 +21,8 @@ struct FoundServer {
 };
 
 // --endpoint (`flag`), then FARCALL_ENDPOINT, then config.toml, then the only server that this user
-// runs on this machine.
+// runs on this machine. A pool's token may be that of `farcall login`, whose file this then sets as
+// FARCALL_TOKEN_FILE.
 //   Errors  kInvalid (no such endpoint; a token file that cannot be read; several servers here)
 Result<FoundServer> FindServer(const std::string& flag, const client::Settings& settings);
 

@@ -15,6 +15,7 @@
 #include <iostream>
 #include <memory>
 
+#include "cli/login_file.h"
 #include "cli/pool/call.h"
 #include "cli/pool/commands.h"
 #include "cli/pool/pool_options.h"
@@ -31,8 +32,6 @@ namespace {
 
 namespace pb = farcall::pool::v1;
 
-constexpr size_t kMaxLine = 4096;
-
 Status Failed(const std::string& path) {
   return {Code::kInvalid, "'" + path + "': " + std::strerror(errno)};
 }
@@ -46,7 +45,7 @@ Status WriteLogin(const Login& login) {
   unlink(draft.c_str());
   const int file = open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file < 0) return Failed(draft);
-  const std::string text = login.url + "\n" + login.token + "\n" + login.ca + "\n";
+  const std::string text = login.token + "\n" + login.url + "\n" + login.ca + "\n" + login.data + "\n";
   const bool is_whole = write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   Status failed = is_whole ? Status() : Failed(draft);
   close(file);
@@ -71,13 +70,6 @@ std::string AskForToken() {
     std::fputs("\n", stderr);
   }
   return token;
-}
-
-bool IsToken(const std::string& text) {
-  return !text.empty() && text.size() < kMaxLine &&
-         text.find_first_not_of(
-             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._~+/=-") ==
-             std::string::npos;
 }
 
 int Fail(const char* command, const Status& why) {
@@ -127,7 +119,10 @@ int LogIn(const PoolOptions& pool) {
   pb::Identity told;
   if (Status asked = pool::RestGet(address, "/v1/whoami", &told); !asked.ok())
     return Fail("login", asked);
-  Login login{pool.url, address.token, ""};
+  pb::Info info;
+  if (Status asked = pool::RestGet(address, "/v1/pool", &info); !asked.ok())
+    return Fail("login", asked);
+  Login login{pool.url, address.token, "", Printable(info.data())};
   if (!address.tls.authorities.empty()) {
     std::error_code error;
     login.ca = std::filesystem::absolute(address.tls.authorities, error).string();
@@ -144,31 +139,6 @@ int LogOut() {
 }
 
 }  // namespace
-
-std::string LoginPath() {
-  const char* base = std::getenv("XDG_CONFIG_HOME");
-  if (base != nullptr && *base != '\0') return std::string(base) + "/farcall/pool-login";
-  const char* home = std::getenv("HOME");
-  return home == nullptr || *home == '\0' ? "" : std::string(home) + "/.config/farcall/pool-login";
-}
-
-Result<std::optional<Login>> ReadLogin() {
-  const std::string path = LoginPath();
-  struct stat found {};
-  if (path.empty() || stat(path.c_str(), &found) != 0) return std::optional<Login>();
-  if ((found.st_mode & 077) != 0)
-    return Status(Code::kInvalid,
-                  "'" + path + "' may be read by others: chmod 600 it, or " + "`farcall logout`");
-  std::ifstream file(path);
-  Login login;
-  std::getline(file, login.url);
-  std::getline(file, login.token);
-  std::getline(file, login.ca);
-  if (file.fail() || !IsToken(login.token) || login.url.rfind("http", 0) != 0 ||
-      login.url.size() > kMaxLine || login.ca.size() > kMaxLine)
-    return Status(Code::kInvalid, "'" + path + "' cannot be read: run `farcall login URL` again");
-  return std::optional(login);
-}
 
 void AddLoginCommands(CLI::App& app, int& exit_code) {
   CLI::App* login = app.add_subcommand(

@@ -3,8 +3,8 @@
 
 #include <cstdlib>
 
+#include "cli/login_file.h"
 #include "cli/pool/commands.h"
-#include "cli/pool/login.h"
 #include "cli/pool_tls.h"
 
 namespace farcall::cli {

@@ -605,12 +605,26 @@ class Commands(AccountsCase):
         self.assertEqual(kept.stat().st_mode & 0o777, 0o600)
         self.assertEqual(farcall("whoami").stdout, done.stdout)
         self.assertEqual(farcall("pool", "list").returncode, 0)
+        # So does a program that `farcall run` starts with an endpoint of that pool; it is not told
+        # the token itself, and with a token of its own it has that one.
+        show = ("--no-check", "--endpoint", pool.endpoint, "--", "env")
+        found = dict(line.split("=", 1) for line in farcall("run", *show).stdout.splitlines())
+        self.assertEqual(found["FARCALL_TOKEN_FILE"], str(kept))
+        self.assertEqual(kept.read_text().splitlines()[0], alice)
+        self.assertNotIn(alice, found.values())
+        own = farcall("run", *show, FARCALL_TOKEN="other").stdout
+        self.assertNotIn("FARCALL_TOKEN_FILE", own)
+        self.assertIn("the pool answers", farcall("doctor", "-v", "--endpoint", pool.endpoint).stdout)
         # Who is given another token, or asks another pool, does not use it.
         told = farcall("whoami", "--json", FARCALL_TOKEN=self.operator).stdout
         self.assertEqual(json.loads(told)["user"], "operator")
         self.store = self.store.with_name("other.db")
         other = self.accounts_pool()
         self.assertNotEqual(farcall("pool", "list", "--pool", other.url).returncode, 0)
+        self.assertNotIn(
+            "FARCALL_TOKEN_FILE",
+            farcall("run", "--no-check", "--endpoint", other.endpoint, "--", "env").stdout,
+        )
         kept.chmod(0o644)
         open_to_all = farcall("whoami")
         self.assertIn("may be read by others", open_to_all.stderr)
