@@ -58,8 +58,7 @@ Result<std::optional<Login>> ReadLogin() {
   std::getline(file, login.ca);
   std::getline(file, login.data);
   if (file.fail() || !IsToken(login.token) || login.url.rfind("http", 0) != 0 ||
-      login.url.size() > kMaxLine || login.ca.size() > kMaxLine ||
-      login.data.size() > kMaxLine)
+      login.url.size() > kMaxLine || login.ca.size() > kMaxLine || login.data.size() > kMaxLine)
     return Status(Code::kInvalid, "'" + path + "' cannot be read: run `farcall login URL` again");
   return std::optional(login);
 }

@@ -45,7 +45,8 @@ Status WriteLogin(const Login& login) {
   unlink(draft.c_str());
   const int file = open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file < 0) return Failed(draft);
-  const std::string text = login.token + "\n" + login.url + "\n" + login.ca + "\n" + login.data + "\n";
+  const std::string text =
+      login.token + "\n" + login.url + "\n" + login.ca + "\n" + login.data + "\n";
   const bool is_whole = write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   Status failed = is_whole ? Status() : Failed(draft);
   close(file);

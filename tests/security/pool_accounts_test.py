@@ -614,7 +614,9 @@ class Commands(AccountsCase):
         self.assertNotIn(alice, found.values())
         own = farcall("run", *show, FARCALL_TOKEN="other").stdout
         self.assertNotIn("FARCALL_TOKEN_FILE", own)
-        self.assertIn("the pool answers", farcall("doctor", "-v", "--endpoint", pool.endpoint).stdout)
+        self.assertIn(
+            "the pool answers", farcall("doctor", "-v", "--endpoint", pool.endpoint).stdout
+        )
         # Who is given another token, or asks another pool, does not use it.
         told = farcall("whoami", "--json", FARCALL_TOKEN=self.operator).stdout
         self.assertEqual(json.loads(told)["user"], "operator")
