@@ -28,6 +28,7 @@ LEAST = {
     "POST /v1/claims/{id}:renew": "user",
     "POST /v1/claims/{id}:explain": "viewer",
     "POST /v1/claims/{id}:connect": "user",
+    "GET /v1/queue": "viewer",
     "GET /v1/projects": "viewer",
     "GET /v1/projects/{project}": "viewer",
     "PUT /v1/projects/{project}": "operator",
