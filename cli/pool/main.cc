@@ -3,14 +3,27 @@
 #include <cstdio>
 #include <exception>
 #include <memory>
+#include <string>
+#include <string_view>
 
 #include "cli/pool/commands.h"
 #include "cli/pool/login.h"
 #include "cli/usage.h"
 #include "server/pool_agent/agent.h"
 
+namespace {
+
+// `farcall login` and its like have no `pool` between.
+std::string NameOf(int argc, char** argv) {
+  const std::string_view command = argc > 1 ? argv[1] : "";
+  const bool is_short = command == "login" || command == "logout" || command == "whoami";
+  return is_short ? "farcall" : "farcall pool";
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
-  CLI::App app("farcall pool: GPUs of many hosts behind one endpoint", "farcall pool");
+  CLI::App app("farcall pool: GPUs of many hosts behind one endpoint", NameOf(argc, argv));
   app.formatter(std::make_shared<farcall::cli::WrappedHelp>());
   app.require_subcommand(1);
   int exit_code = 0;
