@@ -5,63 +5,21 @@ with a host on the dry device."""
 import json
 import os
 import pathlib
-import queue
 import signal
 import subprocess
 import sys
-import threading
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "session"))
 import api_stub  # noqa: E402
 from harness import BUILD, HERE, SERVE, run, until  # noqa: E402
+from json_teller import Teller  # noqa: E402
 from pool_case import GIB, MIB, PoolCase  # noqa: E402
 
 NODE = "node-1"
 POOL_TOKEN = "a-token-of-the-pool-that-nobody-prints"
 OK, INVALID, REFUSED = 0, 3, 9  # codes of gRPC
 LIVE = ("pending", "reserved", "bound", "active", "idle", "preempting")
-
-
-class Teller:
-    """A process and the lines of JSON that it tells."""
-
-    def __init__(self, *command):
-        self.process = subprocess.Popen(
-            list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        self.lines = queue.Queue()
-        self.ended = []  # calls whose end was told while something else was waited for
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self):
-        for line in self.process.stdout:
-            self.lines.put(json.loads(line))
-
-    def do(self, verb, **more):
-        self.process.stdin.write(json.dumps({"do": verb, **more}) + "\n")
-        self.process.stdin.flush()
-
-    def wait(self, event, **wanted):
-        """The next line of that kind that says what is wanted; others are passed over, but for ends of calls."""
-        while True:
-            line = self.lines.get(timeout=90)
-            if line["event"] == event and wanted.items() <= line.items():
-                return line
-            if line["event"] == "prestarted":
-                self.ended.append(line)
-
-    def wait_end(self, tag):
-        for line in self.ended:
-            if line["tag"] == tag:
-                self.ended.remove(line)
-                return line
-        return self.wait("prestarted", tag=tag)
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
-        self.process.stdin.close()
 
 
 class PluginCase(PoolCase):
