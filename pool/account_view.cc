@@ -2,20 +2,11 @@
 #include "pool/account_view.h"
 
 #include <algorithm>
-#include <chrono>
 #include <mutex>
 
+#include "pool/unix_time.h"
+
 namespace farcall::pool {
-
-namespace {
-
-int64_t UnixSeconds() {
-  return std::chrono::duration_cast<std::chrono::seconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
-}  // namespace
 
 void AccountView::Set(const std::string& name, const User* user) {
   std::unique_lock lock(mutex_);

@@ -72,7 +72,7 @@ bool AuditLog::TakeRefused(int64_t now_ms) {
 
 void AuditLog::Add(AuditEntry entry) {
   std::lock_guard lock(mutex_);
-  if (pending_.size() >= kMostPending || (entry.status == 403 && !TakeRefused(entry.time_ms))) {
+  if (pending_.size() >= kMaxPending || (entry.status == 403 && !TakeRefused(entry.time_ms))) {
     ++lost_;
     return;
   }
@@ -102,7 +102,7 @@ void AuditLog::Writes(Store& store, Batch* batch) {
   }
   for (const AuditEntry& entry : pending_) write(entry);
   batch->writes.push_back({"meta", "audit_newest", TextOf(next_newest_)});
-  if (next_newest_.number - next_before_.number <= kMostKept + kTrim) return;
+  if (next_newest_.number - next_before_.number <= kMaxKept + kTrim) return;
   const auto oldest = store.AuditAfter(next_before_.number, kTrim);
   if (oldest.size() != kTrim) return;  // somebody has taken some out: verify says so
   const Json last = Json::parse(oldest.back().second, nullptr, false);

@@ -52,8 +52,8 @@ class AuditVerifier {
 // What goes into the store with the next commit.
 class AuditLog {
  public:
-  static constexpr uint64_t kMostKept = 100'000, kTrim = 1000;
-  static constexpr size_t kMostPending = 10'000;
+  static constexpr uint64_t kMaxKept = 100'000, kTrim = 1000;
+  static constexpr size_t kMaxPending = 10'000;
 
   // As the store has them.
   void Load(AuditPoint before, AuditPoint newest);

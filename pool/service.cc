@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "pool/service_parts.h"
+#include "pool/unix_time.h"
 #include "proto/handshake.h"
 #include "proto/hex.h"
 #include "proto/printable.h"
@@ -18,7 +20,6 @@ constexpr int64_t kJoinSeconds = 3600, kMaxJoinSeconds = 30 * 24 * 3600;
 constexpr size_t kSecretDigits = 64;
 constexpr size_t kMaxStatusBytes = 1u << 20;     // of one host; a server's agent sends no more
 constexpr size_t kMaxStatusesBytes = 32u << 20;  // of one answer
-constexpr uint32_t kDefaultPage = 100, kMaxPage = 1000;
 
 std::string Random(size_t digits) {
   std::vector<uint8_t> bytes(digits / 2);
@@ -26,23 +27,8 @@ std::string Random(size_t digits) {
   return HexOf(bytes);
 }
 
-int64_t UnixSeconds() {
-  return std::chrono::duration_cast<std::chrono::seconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
 std::string HashOf(std::string_view secret) {
   return HexOf(Sha256(BytesOf(secret)));
-}
-
-Outcome NoClaim(const std::string& id) {
-  return Failed(404, "not_found", "there is no claim '" + id.substr(0, 64) + "'", "id",
-                "farcall pool list shows them");
-}
-
-std::optional<uint64_t> IfRevision(uint64_t revision) {
-  return revision == 0 ? std::nullopt : std::optional(revision);
 }
 
 }  // namespace
@@ -159,7 +145,7 @@ Outcome Service::Get(const Caller& caller, const pb::ClaimName& name, pb::Claim*
 
 Outcome Service::List(const Caller& caller, const pb::ListClaimsRequest& request,
                       pb::ClaimList* list) {
-  uint32_t limit = request.limit() == 0 ? kDefaultPage : std::min(request.limit(), kMaxPage);
+  uint32_t limit = PageOf(request.limit());
   controller_->Read([&](const Core& core, Ms) {
     list->set_total(static_cast<uint32_t>(
         std::count_if(core.claims().begin(), core.claims().end(), [&](const auto& claim) {

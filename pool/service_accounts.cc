@@ -2,11 +2,12 @@
 // Users, roles and tokens, as REST and gRPC ask for them.
 #include <algorithm>
 #include <array>
-#include <chrono>
 
 #include "pool/access.h"
 #include "pool/convert_accounts.h"
 #include "pool/service.h"
+#include "pool/service_parts.h"
+#include "pool/unix_time.h"
 #include "proto/handshake.h"
 #include "proto/hex.h"
 
@@ -14,19 +15,8 @@ namespace farcall::pool {
 
 namespace {
 
-constexpr uint32_t kDefaultPage = 100, kMaxPage = 1000;
 constexpr int64_t kDay = 24 * 3600;
 constexpr int64_t kPersonDays = 90, kMachineDays = 365, kMaxDays = 3660;
-
-int64_t UnixSeconds() {
-  return std::chrono::duration_cast<std::chrono::seconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
-uint32_t PageOf(uint32_t limit) {
-  return limit == 0 ? kDefaultPage : std::min(limit, kMaxPage);
-}
 
 Outcome NoRole(const std::string& text) {
   return Failed(400, "invalid", "role '" + text + "'", "role", "viewer, user, admin or operator");
@@ -267,9 +257,7 @@ Outcome Service::MayTouch(const Caller& caller, const Rule& rule, const std::str
     by->reset();  // the core need not ask again: a claim stays its tenant's and its project's
     return {};
   }
-  if (!claim || !caller.Sees(claim->tenant, ProjectOf(*claim)))
-    return Failed(404, "not_found", "there is no claim '" + id.substr(0, 64) + "'", "id",
-                  "farcall pool list shows them");
+  if (!claim || !caller.Sees(claim->tenant, ProjectOf(*claim))) return NoClaim(id);
   return Failed(403, "forbidden",
                 std::string(rule.verb) + " of claim " + claim->id + " needs the role " +
                     std::string(ToText(

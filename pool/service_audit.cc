@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "pool/service.h"
+#include "pool/service_parts.h"
 #include "proto/printable.h"
 
 namespace farcall::pool {
@@ -13,7 +14,6 @@ namespace farcall::pool {
 namespace {
 
 constexpr size_t kMaxDetail = 300;
-constexpr uint32_t kDefaultPage = 100, kMaxPage = 1000;
 
 int64_t UnixMs() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -64,8 +64,7 @@ void Service::Audit(const Caller& caller, const Rule& rule, const std::string& s
 
 std::string Service::ReadAudit(uint64_t after, uint32_t limit) {
   using Json = nlohmann::json;
-  const Controller::AuditPage page =
-      controller_->ReadAudit(after, limit == 0 ? kDefaultPage : std::min(limit, kMaxPage));
+  const Controller::AuditPage page = controller_->ReadAudit(after, PageOf(limit));
   auto point = [](const AuditPoint& at) { return Json{{"number", at.number}, {"hash", at.hash}}; };
   Json told = {
       {"before", point(page.before)}, {"newest", point(page.newest)}, {"entries", Json::array()}};

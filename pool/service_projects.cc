@@ -1,24 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Projects and the queue, as REST and gRPC ask for them.
-#include <algorithm>
-
-#include "pool/service.h"
+#include "pool/service_parts.h"
 
 namespace farcall::pool {
 
-namespace {
-
-constexpr uint32_t kDefaultPage = 100, kMaxPage = 1000;
-
-std::optional<uint64_t> IfRevision(uint64_t revision) {
-  return revision == 0 ? std::nullopt : std::optional(revision);
-}
-
-}  // namespace
-
 Outcome Service::ListProjects(const Caller&, const pb::ListProjectsRequest& request,
                               pb::ProjectList* list) {
-  const uint32_t limit = request.limit() == 0 ? kDefaultPage : std::min(request.limit(), kMaxPage);
+  const uint32_t limit = PageOf(request.limit());
   controller_->Read([&](const Core& core, Ms) {
     for (auto at = core.projects().upper_bound(request.page_token()); at != core.projects().end();
          ++at) {
@@ -67,7 +55,7 @@ Outcome Service::DeleteProject(const Caller& caller, const pb::ProjectName& name
 // The reason is short: `:explain` says more.
 Outcome Service::ListQueue(const Caller& caller, const pb::QueueRequest& request,
                            pb::Queue* queue) {
-  const uint32_t limit = request.limit() == 0 ? kDefaultPage : std::min(request.limit(), kMaxPage);
+  const uint32_t limit = PageOf(request.limit());
   controller_->Read([&](const Core& core, Ms now) {
     queue->set_sequencer(std::string(core.sequencer().name()));
     queue->set_waiting(static_cast<uint32_t>(core.pending()));

@@ -110,13 +110,13 @@ TEST_F(PoolAudit, refusals_push_nothing_out_and_are_counted) {
 }
 
 TEST_F(PoolAudit, it_is_bounded_and_what_is_left_is_whole) {
-  for (uint64_t written = 0; written < AuditLog::kMostKept + 2 * AuditLog::kTrim;
+  for (uint64_t written = 0; written < AuditLog::kMaxKept + 2 * AuditLog::kTrim;
        written += AuditLog::kTrim) {
     for (uint64_t i = 0; i < AuditLog::kTrim; ++i) Add("a");
     Commit();
   }
   const auto rows = Rows();
-  EXPECT_LE(rows.size(), AuditLog::kMostKept + AuditLog::kTrim);
+  EXPECT_LE(rows.size(), AuditLog::kMaxKept + AuditLog::kTrim);
   EXPECT_EQ(rows.front().first, log_.before().number + 1);
   EXPECT_GT(log_.before().number, 0u);
   EXPECT_EQ(Verified(rows), "");
