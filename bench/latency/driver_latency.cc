@@ -3,6 +3,7 @@
 //   start           one kernel, from nothing to its end
 //   small [ROUNDS]  waits, small copies, allocations, pairs of events
 //   step ROUNDS     10 kernels, 1 KiB up, 4 bytes home, a wait; and without the last two
+//   parts ROUNDS    kernels and a wait, by their number, with and without a small copy
 //   bulk [MiB]      copies, pageable and page-locked
 //   launch          submission and throughput
 //   hold SECONDS    launches, then idles
@@ -146,6 +147,7 @@ void Small(int rounds) {
       sync, read, up, beside, launched, allocation, pair);
 }
 
+// The work of one is over before the next begins: what is read waits for nothing but its own.
 void Step(int rounds) {
   Program at;
   at.Begin();
@@ -154,21 +156,52 @@ void Step(int rounds) {
   std::vector<char> host(1024);
   unsigned loss = 0;
   std::vector<double> reading, plain;
-  for (int i = -2; i < rounds; ++i) {
-    double start = NowUs();
+  auto submit = [&] {
     for (int k = 0; k < 10; ++k) at.Launch(stream);
     CU(cuMemcpyHtoDAsync, at.memory, host.data(), host.size(), stream);
+  };
+  for (int i = -2; i < rounds; ++i) {
+    double start = NowUs();
+    submit();
     CU(cuMemcpyDtoHAsync, &loss, at.memory, sizeof(loss), stream);
     at.Synchronize(stream);
     if (i >= 0) reading.push_back(NowUs() - start);
-    start = NowUs();
-    for (int k = 0; k < 10; ++k) at.Launch(stream);
-    CU(cuMemcpyHtoDAsync, at.memory, host.data(), host.size(), stream);
-    if (i >= 0) plain.push_back(NowUs() - start);
   }
-  at.Synchronize(stream);
+  for (int i = -2; i < rounds; ++i) {
+    double start = NowUs();
+    submit();
+    if (i >= 0) plain.push_back(NowUs() - start);
+    at.Synchronize(stream);
+  }
   std::printf("{\"step_ms\": %.4f, \"step_without_read_ms\": %.4f}\n", Median(reading) / 1e3,
               Median(plain) / 1e3);
+}
+
+// Where a step's time goes: kernels and a wait, and the same with 4 bytes read, by the number of
+// kernels; then with 1 KiB up before the wait.
+void Parts(int rounds) {
+  Program at;
+  at.Begin();
+  CUstream stream = nullptr;
+  CU(cuStreamCreate, &stream, 0);
+  std::vector<char> host(1024);
+  unsigned loss = 0;
+  const char* separator = "{";
+  for (int kernels : {0, 1, 3, 10, 30}) {
+    for (const char* what : {"wait", "read", "up"}) {
+      const double us = MedianUs(rounds, [&] {
+        for (int k = 0; k < kernels; ++k) at.Launch(stream);
+        if (*what == 'r') CU(cuMemcpyDtoHAsync, &loss, at.memory, sizeof(loss), stream);
+        if (*what == 'u') {
+          CU(cuMemcpyHtoDAsync, at.memory, host.data(), host.size(), stream);
+        }
+        at.Synchronize(stream);
+      });
+      std::printf("%s\"%s_%d_us\": %.2f", separator, what, kernels, us);
+      separator = ", ";
+    }
+  }
+  std::printf("}\n");
 }
 
 void Bulk(size_t bytes) {
@@ -241,6 +274,8 @@ int main(int argc, char** argv) {
     Small(number > 0 ? number : 2000);
   } else if (what == "step" && number > 0) {
     Step(number);
+  } else if (what == "parts" && number > 0) {
+    Parts(number);
   } else if (what == "bulk") {
     Bulk(static_cast<size_t>(number > 0 ? number : 64) << 20);
   } else if (what == "launch") {
@@ -248,7 +283,8 @@ int main(int argc, char** argv) {
   } else if (what == "hold" && number > 0) {
     Hold(static_cast<unsigned>(number));
   } else {
-    std::fprintf(stderr, "usage: driver_latency start|small|step N|bulk|launch|hold SECONDS\n");
+    std::fprintf(stderr,
+                 "usage: driver_latency start|small|step N|parts N|bulk|launch|hold SECONDS\n");
     return 2;
   }
   return 0;

@@ -7,6 +7,7 @@ farcall run --endpoint tls://gpu-host:7717 -- python gpt.py --graph    the whole
 
 import argparse
 import pathlib
+import statistics
 import time
 
 import torch
@@ -133,17 +134,21 @@ def main():
     trainer = Trainer(args, text)
     if args.graph:
         trainer.capture()
-    start = time.monotonic()
+    start, took = time.monotonic(), []
     for step in range(1, args.steps + 1):
+        begun = time.monotonic()
         if args.range and step == args.range[0] + 1:
             torch.cuda.profiler.start()
         loss = trainer.train(text.draw()).item()
+        took.append(time.monotonic() - begun)
         if args.range and step == args.range[1]:
             torch.cuda.profiler.stop()
         if step == 1 or step % 10 == 0:
             print(f"step {step:4}  loss {loss:.4f}", flush=True)
     seconds = time.monotonic() - start
-    print(f"{args.steps} steps, {seconds / args.steps * 1000:.1f} ms each", end="")
+    median = statistics.median(took) * 1000
+    each = seconds / args.steps * 1000
+    print(f"{args.steps} steps, {each:.1f} ms each, median {median:.2f} ms", end="")
     if trainer.device.type == "cuda":
         print(
             f", {torch.cuda.max_memory_reserved() >> 20} MiB reserved at most on {torch.cuda.get_device_name()}"
