@@ -10,7 +10,14 @@ from pathlib import Path
 
 from harness import Results, Server, last_line, native_env, run
 
-LATENCY = (["start"], ["small", "200"], ["step", "200"], ["bulk", "64"], ["launch"])
+LATENCY = (
+    ["start"],
+    ["small", "200"],
+    ["step", "200"],
+    ["parts", "200"],
+    ["bulk", "64"],
+    ["launch"],
+)
 TABLES = ("completion", "destroyed", "errors", "graphs", "modules", "synchronization")
 LIMIT_S = 60
 
@@ -28,7 +35,7 @@ def latency(results: Results, server: Server, program: Path, shm: str) -> None:
             log = results.work / f"latency-{words[0]}-{where}.log"
             code, seconds, text = run(command, log, results.left(LIMIT_S), env)
             try:
-                figures = {} if code else json.loads(last_line(text))
+                figures = {} if code else json.loads(text.strip().rsplit("\n", 1)[-1])
             except ValueError:
                 figures = {}
             note = ", ".join(f"{name} {value}" for name, value in figures.items()) or last_line(
