@@ -105,7 +105,9 @@ class Bench {
     request.id = "u-" + std::to_string(++made_);
     request.ask.queue_priority = 5;
     request.ask.share_milli = kWholeMilli;
-    request.ask.project = "p0";
+    // Of one line the first alone looks whom it may preempt.
+    request.ask.project = "p" + std::to_string(made_ % kProjects);
+    request.tenant = request.id;
     return Timed(request);
   }
   double Turn() {
@@ -178,7 +180,7 @@ void Measure(size_t gpus, size_t pending, size_t decisions, const char* name, Co
   for (size_t i = 0; i < 5; ++i) turns.push_back(bench.Turn());
   Row("a turn of the clock", turns, "");
   bench.Later(61'000);
-  for (size_t i = 0; i < 20; ++i) urgent.push_back(bench.Urgent());
+  for (size_t i = 0; i < 60; ++i) urgent.push_back(bench.Urgent());
   Row("a claim comes that preempts another", urgent, "< 5 ms");
 }
 

@@ -247,7 +247,7 @@ class Core {
     std::map<Rank, Line*> ranks;  // of all of them
     bool is_particular = false;   // its project's limits by model decide where it fits
     uint64_t failed_at = 0;       // the capacity version; 0: it has not failed
-    Rank failed;                  // the claim that failed
+    Rank failed;                  // of the first claim for which it has
   };
 
   void On(const RequestClaim& event);
@@ -324,6 +324,7 @@ class Core {
   std::optional<std::vector<const Host*>> FreedSince(uint64_t version) const;
   std::vector<Line*> OpenLines();
   size_t CloseLines(Shape& shape) const;
+  static bool IsBehind(const Shape& shape, const Rank& rank);
   // Whether it fits somewhere; if not, the shape has failed for it.
   std::optional<Place> PlaceFor(Shape& shape, const Claim& claim);
   void PlaceKept();
@@ -340,7 +341,8 @@ class Core {
   // The same of a claim that has a place, and is to grow to so much.
   std::string GrowthLimit(const Claim& claim, const Ask& ask, uint64_t memory_bytes) const;
   std::vector<std::string> ShutModels(const Claim& claim, bool by_deserved) const;
-  bool IsInQuota(const ProjectState& state) const;
+  // Whether it is below what it deserves, were `all` what it used.
+  static bool IsInQuota(const ProjectState& state, const Amounts& all);
   Turns::Value ValueOf(const ProjectState& project, const TenantPart* tenant) const;
   Turns::Value ValueWith(const ProjectState& project, const TenantPart* tenant,
                          const Amounts& more) const;

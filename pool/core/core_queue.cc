@@ -98,16 +98,24 @@ std::optional<std::vector<const Host*>> Core::FreedSince(uint64_t version) const
   return hosts;
 }
 
+// Whether the shape has failed for a claim of that rank.
+bool Core::IsBehind(const Shape& shape, const Rank& rank) {
+  return shape.failed_at != 0 && !shape.is_particular && !(rank < shape.failed);
+}
+
 std::optional<Place> Core::PlaceFor(Shape& shape, const Claim& claim) {
-  const bool is_behind =
-      shape.failed_at != 0 && !shape.is_particular && !(claim.rank() < shape.failed);
+  const bool is_behind = IsBehind(shape, claim.rank());
   if (is_behind && shape.failed_at == capacity_version_) return std::nullopt;
   std::optional<std::vector<const Host*>> freed;
   if (is_behind) freed = FreedSince(shape.failed_at);
   std::optional<Place> place = freed ? FindPlace(*freed, claim) : FindPlace(hosts_, claim);
   if (place) return place;
   shape.failed_at = capacity_version_;
-  shape.failed = claim.rank();
+  // Ranks differ only where a place is kept for somebody.
+  if (!kept_.empty())
+    shape.failed = claim.rank();
+  else if (!freed)
+    shape.failed = kFirstRank;
   return std::nullopt;
 }
 
@@ -120,14 +128,14 @@ std::vector<Core::Line*> Core::OpenLines() {
   if (scheduled_version_ == capacity_version_) return open;
   for (auto& [name, shape] : shapes_) {
     const Rank first = shape.ranks.begin()->first;
-    if (shape.failed_at != 0 && !shape.is_particular && !(first < shape.failed)) {
+    if (IsBehind(shape, first)) {
       if (shape.failed_at == capacity_version_) continue;
       // What finds no room for the first finds none for anybody.
       if (std::optional<std::vector<const Host*>> freed = FreedSince(shape.failed_at)) {
         const Claim& claim = claims_.at(shape.ranks.begin()->second->claims.begin()->second);
         if (!FindPlace(*freed, claim)) {
           shape.failed_at = capacity_version_;
-          shape.failed = first;
+          if (!kept_.empty()) shape.failed = first;
           continue;
         }
       }
@@ -158,6 +166,7 @@ void Core::Schedule() {
   if (!kept_.empty()) MarkKept();
   if (scheduled_version_ != capacity_version_) PlaceKept();
   const std::vector<Line*> open = OpenLines();
+  if (open.empty()) return;
   Turns turns([this](const ProjectState& project, const TenantPart* tenant) {
     return ValueOf(project, tenant);
   });

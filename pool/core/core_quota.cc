@@ -135,14 +135,14 @@ std::vector<std::string> Core::ShutModels(const Claim& claim, bool by_deserved) 
   return shut;
 }
 
-bool Core::IsInQuota(const ProjectState& state) const {
+bool Core::IsInQuota(const ProjectState& state, const Amounts& all) {
   const Bounds& deserved = state.project.deserved;
   auto is_below = [](const std::optional<uint64_t>& bound, uint64_t used) {
     return !bound || used < *bound;
   };
-  return HasQuota(state.project) && is_below(deserved.memory_bytes, state.used.memory_bytes) &&
-         is_below(deserved.share_milli, state.used.share_milli) &&
-         is_below(deserved.gpus, state.used.gpus) && !IsAbove(state, state.used);
+  return HasQuota(state.project) && is_below(deserved.memory_bytes, all.memory_bytes) &&
+         is_below(deserved.share_milli, all.share_milli) && is_below(deserved.gpus, all.gpus) &&
+         !IsAbove(state, all);
 }
 
 Turns::Value Core::ValueOf(const ProjectState& project, const TenantPart* tenant) const {
@@ -157,14 +157,7 @@ Turns::Value Core::ValueWith(const ProjectState& project, const TenantPart* tena
   value.is_over = true;
   Standing standing;
   if (tenant == nullptr) {
-    ProjectState with;  // cheap: what a quota is judged by alone
-    if (HasQuota(project.project)) {
-      with.project.deserved = project.project.deserved;
-      with.project.models = project.project.models;
-      with.of_models = project.of_models;
-      with.used = Sum(use.used, more);
-      value.is_over = !IsInQuota(with);
-    }
+    value.is_over = !IsInQuota(project, Sum(use.used, more));
     standing.weight = project.project.weight;
     if (value.is_over && project.project.over_quota_weight)
       standing.weight = std::max(*project.project.over_quota_weight, 1u);

@@ -63,15 +63,20 @@ Filter JudgeHost(const Host& host, const Claim& claim) {
 }
 
 Filter JudgeGpu(const Gpu& gpu, const Claim& claim) {
+  return JudgeGpu(gpu, gpu, claim);
+}
+
+Filter JudgeGpu(const Gpu& gpu, const GpuUse& use, const Claim& claim) {
   const Ask& ask = claim.ask;
   if (!HasModel(gpu, ask)) return Filter::kModel;
   for (const std::string& model : claim.shut_models)
     if (gpu.name.find(model) != std::string::npos) return Filter::kQuota;
   bool wants_all = ask.memory_bytes == 0;
   if (ask.memory_bytes > gpu.memory_bytes) return Filter::kMemory;
-  if (gpu.exclusive != 0 || (wants_all && gpu.claims != 0)) return Filter::kShared;
-  if (ask.memory_bytes > gpu.free_bytes()) return Filter::kMemory;
-  if (ask.share_milli > gpu.free_milli()) return Filter::kShare;
+  if (use.exclusive != 0 || (wants_all && use.claims != 0)) return Filter::kShared;
+  if (ask.memory_bytes > gpu.memory_bytes - std::min(gpu.memory_bytes, use.used_bytes))
+    return Filter::kMemory;
+  if (ask.share_milli > kWholeMilli - std::min(kWholeMilli, use.used_milli)) return Filter::kShare;
   if (IsKept(gpu, claim.rank()) &&
       (wants_all || ask.memory_bytes > gpu.guest_bytes || ask.share_milli > gpu.guest_milli))
     return Filter::kKept;

@@ -48,6 +48,8 @@ struct Pass {
 // What rules the host out for the claim, and the GPU on a host that is not.
 Filter JudgeHost(const Host& host, const Claim& claim);
 Filter JudgeGpu(const Gpu& gpu, const Claim& claim);
+// The same, as if claims held so much of it.
+Filter JudgeGpu(const Gpu& gpu, const GpuUse& use, const Claim& claim);
 
 // The best place by the claim's rule, or none.
 //   pack    begun GPUs before empty ones, the tightest first; then the fullest host, then by name

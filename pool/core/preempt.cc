@@ -11,19 +11,19 @@ namespace {
 
 // Who would rather stay comes last.
 bool LeavesBefore(const Claim* a, const Claim* b) {
-  return std::tuple(a->ask.queue_priority, a->sessions, -a->placed, a->id) <
-         std::tuple(b->ask.queue_priority, b->sessions, -b->placed, b->id);
+  return std::tie(a->ask.queue_priority, a->sessions, b->placed, a->id) <
+         std::tie(b->ask.queue_priority, b->sessions, a->placed, b->id);
 }
 
 bool IsOn(const Claim& claim, uint32_t device) {
   return std::count(claim.devices.begin(), claim.devices.end(), device) != 0;
 }
 
-void TakeOff(Gpu* gpu, const Claim& claim) {
-  gpu->used_bytes -= std::min(gpu->used_bytes, claim.held_bytes());
-  gpu->used_milli -= std::min(gpu->used_milli, claim.held_milli());
-  gpu->claims -= std::min(gpu->claims, 1u);
-  gpu->exclusive -= std::min(gpu->exclusive, claim.is_exclusive() ? 1u : 0u);
+void TakeOff(GpuUse* use, const Claim& claim) {
+  use->used_bytes -= std::min(use->used_bytes, claim.held_bytes());
+  use->used_milli -= std::min(use->used_milli, claim.held_milli());
+  use->claims -= std::min(use->claims, 1u);
+  use->exclusive -= std::min(use->exclusive, claim.is_exclusive() ? 1u : 0u);
 }
 
 // Of the GPU, both resources weighing alike.
@@ -40,12 +40,16 @@ using Victims = std::set<const Claim*, decltype(&LeavesBefore)>;
 class OneHost {
  public:
   OneHost(const Host& host, const Claim& claim, std::vector<const Claim*> may_leave)
-      : gpus_(host.gpus), claim_(claim), may_leave_(std::move(may_leave)) {
+      : gpus_(host.gpus),
+        uses_(host.gpus.begin(), host.gpus.end()),
+        claim_(claim),
+        may_leave_(std::move(may_leave)) {
     std::sort(may_leave_.begin(), may_leave_.end(), LeavesBefore);
   }
 
-  // On as many GPUs as the claim asks for, one after the other; false: there are not enough.
-  bool Choose() {
+  // On as many GPUs as the claim asks for, one after the other; false: there are not enough, or
+  // more than so many would have to leave.
+  bool Choose(size_t most_victims) {
     while (devices_.size() < claim_.ask.count) {
       std::optional<std::vector<const Claim*>> best;
       uint32_t best_device = 0;
@@ -59,6 +63,7 @@ class OneHost {
       if (!best) return false;
       devices_.push_back(best_device);
       for (const Claim* victim : *best) Remove(*victim);
+      if (victims_.size() > most_victims) return false;
     }
     std::sort(devices_.begin(), devices_.end());
     return true;
@@ -74,6 +79,8 @@ class OneHost {
     for (const Claim* other : may_leave_)
       if (victims_.count(other) == 0 && IsOn(*other, device)) all.push_back(other);
     if (!FitsWithout(device, all)) return std::nullopt;
+    if (FitsWithout(device, {})) return std::vector<const Claim*>();
+    if (all.size() == 1) return all;
     // Who would rather stay is the first to be let off; or who gives least, which may leave fewer.
     std::vector<const Claim*> by_size = all;
     std::stable_sort(by_size.begin(), by_size.end(),
@@ -93,17 +100,18 @@ class OneHost {
     }
   }
   bool FitsWithout(uint32_t device, const std::vector<const Claim*>& gone) const {
-    Gpu gpu = gpus_[device];
-    for (const Claim* other : gone) TakeOff(&gpu, *other);
-    return JudgeGpu(gpu, claim_) == Filter::kNone;
+    GpuUse use = uses_[device];
+    for (const Claim* other : gone) TakeOff(&use, *other);
+    return JudgeGpu(gpus_[device], use, claim_) == Filter::kNone;
   }
   void Remove(const Claim& victim) {
     victims_.insert(&victim);
     for (uint32_t device : victim.devices)
-      if (device < gpus_.size()) TakeOff(&gpus_[device], victim);
+      if (device < uses_.size()) TakeOff(&uses_[device], victim);
   }
 
-  std::vector<Gpu> gpus_;
+  const std::vector<Gpu>& gpus_;
+  std::vector<GpuUse> uses_;
   const Claim& claim_;
   std::vector<const Claim*> may_leave_;
   std::vector<uint32_t> devices_;
@@ -139,11 +147,12 @@ std::optional<Eviction> FindEviction(const Hosts& hosts, const Leavers& leavers,
                                      const Claim& claim) {
   std::optional<Eviction> best;
   Cost best_cost;
-  for (const auto& [name, may_leave] : leavers) {
-    const Host& host = hosts.at(name);
+  for (const auto& [name, host] : hosts) {
     if (host.gpus.size() < claim.ask.count || JudgeHost(host, claim) != Filter::kNone) continue;
-    OneHost chosen(host, claim, may_leave);
-    if (!chosen.Choose() || chosen.victims().empty()) continue;
+    auto may_leave = leavers.find(name);
+    if (may_leave == leavers.end()) continue;
+    OneHost chosen(host, claim, may_leave->second);
+    if (!chosen.Choose(best ? best_cost.victims : SIZE_MAX) || chosen.victims().empty()) continue;
     const Cost cost = CostOf(chosen.victims());
     if (best && !(cost < best_cost)) continue;
     best_cost = cost;

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "pool/core/placer.h"
@@ -17,7 +18,7 @@ struct Eviction {
   std::vector<std::string> victims;  // by name; never empty
 };
 
-using Leavers = std::map<std::string, std::vector<const Claim*>>;  // by host
+using Leavers = std::unordered_map<std::string, std::vector<const Claim*>>;  // by host
 
 // Those claims may be chosen. Of evictions with as few claims, that with
 // the lowest queue priorities, then with the fewest sessions, then with the youngest claims. The

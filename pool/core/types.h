@@ -73,6 +73,8 @@ struct Rank {
   }
 };
 
+inline constexpr Rank kFirstRank = {std::numeric_limits<int32_t>::max(), 0};  // before all claims
+
 struct Claim {
   std::string id;
   std::string tenant;           // whose token made it; empty: the pool's own, or none was wanted
@@ -122,13 +124,16 @@ struct Claim {
   }
 };
 
-struct Gpu {
-  std::string name, uuid;
-  uint64_t memory_bytes = 0;
-  // Held by claims.
+// What claims hold of a GPU.
+struct GpuUse {
   uint64_t used_bytes = 0;
   uint32_t used_milli = 0;
   uint32_t claims = 0, exclusive = 0;
+};
+
+struct Gpu : GpuUse {
+  std::string name, uuid;
+  uint64_t memory_bytes = 0;
   // Kept for a claim that waits long, or for which others leave: what claims behind it may have
   // meanwhile.
   std::optional<Rank> kept_for;
