@@ -16,7 +16,7 @@ namespace farcall::pool {
 namespace {
 
 constexpr uint64_t kGiB = 1ull << 30;
-constexpr uint32_t kGpusOfHost = 8, kProjects = 20, kTenants = 5;
+constexpr uint32_t kGpusOfHost = 8, kProjects = 20;
 
 double Since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
