@@ -206,21 +206,43 @@ std::string WithoutHead(const std::string& line) {
   return text == std::string::npos ? line : line.substr(text + 2);
 }
 
+// What to do about a line of our library's log; empty: nothing is known beyond the line. A line
+// that is only for information explains a failure, and is none.
+std::string RemedyOfLine(const std::string& line) {
+  const auto has = [&](std::string_view text) { return line.find(text) != std::string::npos; };
+  if (has(": out of memory: "))
+    return "the vGPU's quota or the device is full, as farcall top shows: ask for more with --mem, "
+           "or raise the server's --mem";
+  if (has(" failed on the server with 209") || has(" failed on the server with 218") ||
+      has(" failed on the server with 222"))
+    return "no kernel image for this device: use a server with a GPU, or build with PTX "
+           "(-arch=compute_90), which the CPU device needs";
+  if (has(" failed on the server with ") || has(": module load: "))
+    return "docs/reference/coverage.md and docs/reference/cpu-device.md say what each device can "
+           "do";
+  return "";
+}
+
 // What our library logged while the program ran: asked for in vain, refused by the device, anything
-// else of weight.
+// else of weight. A program that ended well has dealt with a refusal.
 void TellLog(const ProgramReport& report, Findings& findings) {
   nlohmann::ordered_json lines = nlohmann::ordered_json::array();
+  const bool ended_well = report.exit_code == 0 && !report.timed_out;
   for (const std::string& line : report.log) {
-    bool grave = StartsWith(line, "farcall: warning: ") || StartsWith(line, "farcall: error: ");
-    bool refused = line.find(" failed on the server with ") != std::string::npos ||
-                   line.find(": module load: ") != std::string::npos;
-    if (!grave && !refused) continue;
+    const bool grave =
+        StartsWith(line, "farcall: warning: ") || StartsWith(line, "farcall: error: ");
+    const std::string remedy = RemedyOfLine(line);
+    if (!grave && remedy.empty()) continue;
     lines.push_back(WithoutHead(line));
-    findings.Say(false,
-                 (refused ? "the device refused: " : "the program met: ") + WithoutHead(line),
-                 refused ? "docs/reference/coverage.md and docs/reference/cpu-device.md say what "
-                           "each device can do"
-                         : "");
+    const bool is_full = line.find(": out of memory: ") != std::string::npos;
+    const std::string what =
+        (remedy.empty() || is_full ? "the program met: " : "the device refused: ") +
+        WithoutHead(line);
+    if (!grave && ended_well) {
+      findings.Warn(what, remedy);
+    } else {
+      findings.Say(false, what, remedy);
+    }
   }
   if (lines.empty()) findings.Say(true, "nothing it asked for was refused");
   findings.Attach("met", std::move(lines));

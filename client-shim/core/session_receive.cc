@@ -38,6 +38,24 @@ Code CodeOf(int32_t code) {
   const bool is_known = code > 0 && code <= static_cast<int32_t>(Code::kInternal);
   return is_known ? static_cast<Code>(code) : Code::kDisconnected;
 }
+
+SaidOnce& Lacks() {
+  constexpr size_t kMaxLacks = 256;
+  static auto* lacks = new SaidOnce(kMaxLacks);
+  return *lacks;
+}
+
+bool IsLackOfDevice(CUresult status) {
+  return status == CUDA_ERROR_NOT_SUPPORTED || status == CUDA_ERROR_NO_BINARY_FOR_GPU ||
+         status == CUDA_ERROR_INVALID_PTX || status == CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
+}
+
+// What the device cannot do is the caller's to report, and farcall doctor's to explain.
+void NoteLack(uint16_t call, CUresult status) {
+  if (IsLackOfDevice(status) && LogEnabled(LogLevel::kInfo) &&
+      Lacks().IsNew(CallName(call) + std::to_string(status)))
+    Log(LogLevel::kInfo, "%s failed on the server with %d", CallName(call), status);
+}
 }  // namespace
 
 CUresult Session::WaitRecord(const Record& record, Reply* reply) {
@@ -56,6 +74,7 @@ CUresult Session::WaitRecord(const Record& record, Reply* reply) {
   }
   AwaitReply(waiter);
   if (has_output_.load(std::memory_order_acquire)) DrainOutput();
+  if (waiter.status != CUDA_SUCCESS) NoteLack(record.call, waiter.status);
   return waiter.status;
 }
 
@@ -297,17 +316,6 @@ namespace {
 // A library's call is said here only if it would have computed something.
 bool IsLostWork(uint16_t call) {
   return InfoOf(call).LeavesResults() || call == static_cast<uint16_t>(SessionCall::kLibrary);
-}
-
-SaidOnce& Lacks() {
-  constexpr size_t kMaxLacks = 256;
-  static auto* lacks = new SaidOnce(kMaxLacks);
-  return *lacks;
-}
-
-bool IsLackOfDevice(CUresult status) {
-  return status == CUDA_ERROR_NOT_SUPPORTED || status == CUDA_ERROR_NO_BINARY_FOR_GPU ||
-         status == CUDA_ERROR_INVALID_PTX || status == CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
 }
 }  // namespace
 

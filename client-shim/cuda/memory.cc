@@ -151,8 +151,19 @@ CUresult AllocateByServer(const Context* context, uint64_t bytes, uint64_t* addr
   return outputs.Done() && *address != 0 ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
 }
 
+// The program's to deal with, and farcall doctor's to explain.
+void NoteLack(const Context* context, uint64_t bytes) {
+  static std::atomic<bool> was_said{false};
+  if (LogEnabled(LogLevel::kInfo) && !was_said.exchange(true))
+    Log(LogLevel::kInfo, "out of memory: no %llu bytes are left on device %d",
+        static_cast<unsigned long long>(bytes), context->server_device);
+}
+
 CUresult Allocate(Context* context, uint64_t bytes, uint64_t* address, uint64_t* charged) {
-  if (bytes > kLargestAllocation) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (bytes > kLargestAllocation) {
+    NoteLack(context, bytes);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
   CUresult late = TakeLateError(context);
   if (late != CUDA_SUCCESS) return late;
   *charged = AlignUp(bytes, kAllocationAlign);
@@ -165,6 +176,7 @@ CUresult Allocate(Context* context, uint64_t bytes, uint64_t* address, uint64_t*
     auto attempt = [&] { return TakeSlowly(context, *charged, address); };
     CUresult status =
         ShortOfCredit().Run(context->server_device, *charged, std::ref(attempt));  // no heap block
+    if (status == CUDA_ERROR_OUT_OF_MEMORY) NoteLack(context, *charged);
     if (status != CUDA_SUCCESS) return status;
   }
   FixedBody<24> body;

@@ -2,13 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """`farcall doctor -- CMD`: which libraries a program gets, what hides ours, what it asks for in vain."""
 
+import ctypes.util
 import json
 import os
 import pathlib
 import re
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -37,6 +40,32 @@ int cuInit(unsigned);
 int cuGLInit(void);
 int main(void) { return cuInit(0) == 0 && cuGLInit() == 801 ? 0 : 5; }
 """
+# What ends badly, by the word that it is given; "again" goes on until a call fails.
+MEETS = """
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+int cuInit(unsigned), cuDevicePrimaryCtxRetain(void**, int), cuCtxSetCurrent(void*);
+int cuMemAlloc_v2(unsigned long long*, size_t), cuCtxSynchronize(void);
+int cuMemsetD8_v2(unsigned long long, unsigned char, size_t), cuModuleLoadData(void**, const void*);
+int main(int argc, char** argv) {
+  void *context, *module;
+  unsigned long long memory;
+  if (cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context)) return 3;
+  if (argc > 1 && !strcmp(argv[1], "memory")) 
+    return cuMemAlloc_v2(&memory, 1ull << 40) == 2 ? 2 : 4;
+  if (argc > 1 && !strcmp(argv[1], "again")) {
+    for (int i = 0; i < 600; ++i, usleep(100000))
+      if (cuMemAlloc_v2(&memory, 4096) || cuMemsetD8_v2(memory, 0, 16) || cuCtxSynchronize())
+        return 5;
+    return 0;
+  }
+  /* The header of a cubin: machine code for one architecture. */
+  unsigned char image[64] = {0x7f, 'E', 'L', 'F', 2, 1, 1, 0x33, 7};
+  image[16] = 2, image[18] = 190, image[20] = 1, image[52] = 64;
+  return cuModuleLoadData(&module, image) == 209 ? 6 : 4;
+}
+"""
 
 
 class DoctorTest(unittest.TestCase):
@@ -45,6 +74,7 @@ class DoctorTest(unittest.TestCase):
         cls.scratch = tempfile.TemporaryDirectory()
         cls.folder = pathlib.Path(cls.scratch.name)
         cls.asks = cls.compile("asks", ASKS)
+        cls.meets = cls.compile("meets", MEETS, f"-L{FOLDER}", "-l:libcuda.so.1")
 
     @classmethod
     def tearDownClass(cls):
@@ -371,6 +401,62 @@ class DoctorTest(unittest.TestCase):
                 if ran is not None:
                     self.assertEqual(ran.returncode, 1, ran.stdout)
                     self.assertRegex(ran.stdout, f"(?m)^FAIL .*{says or re.escape(line)}")
+
+    def section(self, title):
+        return re.search(rf"## {title}\n(.*?)\n## ", PAGE.read_text(), re.S).group(1)
+
+    def test_what_a_program_meets_on_the_troubleshooting_page_is_explained(self):
+        """The sections on errors amid a program: the text that is there, and doctor's remedy."""
+        for word, code, title, met, remedy in (
+            ("image", 6, "No kernel image", r"cuModuleLoadDataEx failed .* 209", "build with PTX"),
+            ("memory", 2, "Out of memory", r"out of memory: no 1099511627776 bytes", "--mem"),
+        ):
+            with self.subTest(word):
+                self.assertIn("farcall" if word == "memory" else "PTX", self.section(title))
+                ran, report = self.report(self.meets, word)
+                self.assertEqual(ran.returncode, 1)
+                self.assertIn(f"exit code {code}", self.failures(report))
+                found = [row for row in report["findings"] if re.search(met, row["what"])]
+                self.assertEqual([row["ok"] for row in found], [False], report)
+                self.assertIn(remedy, found[0]["remedy"])
+
+    def test_a_server_that_is_lost_is_told(self):
+        self.assertIn("cudaErrorDevicesUnavailable (46)", self.section("The connection breaks"))
+        with harness.Server("--grace", "2") as server:
+            ended = threading.Timer(3, server.process.kill)
+            ended.start()
+            self.addCleanup(ended.cancel)
+            ran = self.doctor("-v", "--endpoint", server.url, "--", self.meets, "again")
+        self.assertEqual(ran.returncode, 1, ran.stdout)
+        self.assertRegex(ran.stdout, r"(?m)^FAIL +exit code 5")
+        self.assertRegex(ran.stdout, r"(?m)^FAIL +the program met: .*(server|session|connect)")
+
+    def test_each_line_of_a_server_that_does_not_start_is_its_own(self):
+        listed = re.findall(r"^- `(.*?)`:", self.section("The server does not start"), re.M)
+        taken = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(taken.close)
+        port = taken.getsockname()[1]
+        cases = (
+            ("--device", "cpu", "--listen", "tcp://0.0.0.0:0"),
+            ("--device", "cuda"),
+            ("--device", "cpu", "--listen", "tcp://127.0.0.1:0", "--metrics", f"127.0.0.1:{port}"),
+            ("--device", "cpu", "--listen", "tcp://127.0.0.1:0", "--mem", "100TiB"),
+        )
+        self.assertEqual(len(listed), len(cases))
+        for line, words in zip(listed, cases):
+            if "cuda" in words and ctypes.util.find_library("cuda"):
+                continue  # it would start
+            with self.subTest(line):
+                ran = subprocess.run(
+                    [harness.FARCALL, "serve", "--control", "off", *words],
+                    capture_output=True,
+                    text=True,
+                    timeout=60,
+                    env={"PATH": os.environ["PATH"], "HOME": str(self.folder), **harness.KEPT},
+                )
+                self.assertNotEqual(ran.returncode, 0)
+                said = re.escape(line).replace(r"\.\.\.", ".*")
+                self.assertRegex(ran.stderr, said)
 
     def test_endpoint_and_device_exclude_each_other(self):
         ran = self.doctor("--device", "cpu", "--endpoint", "tcp://127.0.0.1:1", "--", "true")
