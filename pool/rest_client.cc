@@ -23,20 +23,36 @@ std::string PortOf(const std::string& address) {
   return colon == std::string::npos ? "" : address.substr(colon);
 }
 
-Status RestCall(const PoolAddress& pool, const std::string& method, const std::string& path,
-                const google::protobuf::Message* in, google::protobuf::Message* out,
-                std::string* json) {
+Status CheckAddress(const PoolAddress& pool) {
   const std::string& url = pool.url;
   if (url.compare(0, 7, "http://") != 0 && !pool.is_tls())
     return {Code::kInvalid, "pool '" + url +
                                 "': write http://host:port or https://host:port, as farcall pool "
                                 "serve's ready line has it"};
-  const TlsFiles& tls = pool.tls;
-  for (const auto& [what, file] : {std::pair("CA file '", &tls.authorities),
-                                   {"certificate '", &tls.certificate},
-                                   {"key '", &tls.key}})
+  for (const auto& [what, file] : {std::pair("CA file '", &pool.tls.authorities),
+                                   {"certificate '", &pool.tls.certificate},
+                                   {"key '", &pool.tls.key}})
     if (pool.is_tls() && !file->empty() && access(file->c_str(), R_OK) != 0)
       return {Code::kInvalid, what + *file + "': " + strerror(errno)};
+  return {};
+}
+
+Status RefusalOf(const PoolAddress& pool, int status, const std::string& body) {
+  google::protobuf::util::JsonParseOptions options;
+  options.ignore_unknown_fields = true;  // of a newer pool
+  v1::Error error;
+  if (!google::protobuf::util::JsonStringToMessage(body, &error, options).ok())
+    return {Code::kRefused, "pool " + pool.url + ": HTTP " + std::to_string(status)};
+  return {Code::kRefused,
+          error.message() + (error.hint().empty() ? "" : " (" + error.hint() + ")")};
+}
+
+Status RestCall(const PoolAddress& pool, const std::string& method, const std::string& path,
+                const google::protobuf::Message* in, google::protobuf::Message* out,
+                std::string* json) {
+  FARCALL_TRY(CheckAddress(pool));
+  const std::string& url = pool.url;
+  const TlsFiles& tls = pool.tls;
   httplib::Client client(url, tls.certificate, tls.key);
   if (pool.is_tls() && !tls.authorities.empty()) client.set_ca_cert_path(tls.authorities);
   client.set_connection_timeout(5);
@@ -67,13 +83,7 @@ Status RestCall(const PoolAddress& pool, const std::string& method, const std::s
     return {Code::kUnavailable, "pool " + url + ": " + httplib::to_string(result.error())};
   google::protobuf::util::JsonParseOptions options;
   options.ignore_unknown_fields = true;  // of a newer pool
-  if (result->status >= 300) {
-    v1::Error error;
-    if (!google::protobuf::util::JsonStringToMessage(result->body, &error, options).ok())
-      return {Code::kRefused, "pool " + url + ": HTTP " + std::to_string(result->status)};
-    return {Code::kRefused,
-            error.message() + (error.hint().empty() ? "" : " (" + error.hint() + ")")};
-  }
+  if (result->status >= 300) return RefusalOf(pool, result->status, result->body);
   if (json != nullptr) *json = result->body;
   auto parsed = google::protobuf::util::JsonStringToMessage(result->body, out, options);
   return parsed.ok() ? Status() : Status(Code::kMalformed, "pool " + url + ": not a pool's answer");

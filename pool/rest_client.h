@@ -24,6 +24,12 @@ struct PoolAddress {
   bool is_tls() const { return url.compare(0, 8, "https://") == 0; }
 };
 
+// What each request looks at first: the URL, and whether the files can be read.
+//   Errors  kInvalid
+Status CheckAddress(const PoolAddress& pool);
+// The pool's error in an answer, one line: kRefused.
+Status RefusalOf(const PoolAddress& pool, int status, const std::string& body);
+
 // One request; `in` may be nullptr. `json`, if not nullptr, is the answer as it came.
 //   Errors  kInvalid (the URL), kUnavailable (nobody there, or not whom we believe), kRefused (the
 //   pool's error, one line)

@@ -7,6 +7,7 @@
 #include "cli/pool/commands.h"
 #include "cli/pool/pool_options.h"
 #include "cli/scratch_folder.h"
+#include "pool/k8s/controller.h"
 #include "pool/k8s/plugin.h"
 #include "pool/k8s/webhook.h"
 #include "server/worker/program_path.h"
@@ -49,6 +50,13 @@ void AddApi(CLI::App* command, k8s::ApiAddress* api) {
       ->capture_default_str();
 }
 
+void AddProjectRoot(CLI::App* command, std::string* root) {
+  command->add_option(
+      "--project-root", *root,
+      "project of the pool: claims of a namespace are in its child of the "
+      "namespace's name if there is one, else in it (default: as the pool decides)");
+}
+
 int Plugin(const PoolOptions& pool, k8s::PluginOptions options) {
   if (!FindApi("plugin", &options.api)) return kExitUsage;
   if (Status found = FindPool(pool, &options.pool); !found.ok()) {
@@ -79,6 +87,7 @@ void AddPlugin(CLI::App* k8s, int& exit_code) {
   command->add_option("--state", options->state, "folder of this node for the slots' files")
       ->capture_default_str();
   command->add_option("--kubelet", options->kubelet, "the kubelet's folder")->capture_default_str();
+  AddProjectRoot(command, &options->project_root);
   AddApi(command, &options->api);
   command->footer(
       "Give the plugin a token of a user of its own. Containers get tokens for their claims.\n"
@@ -137,6 +146,44 @@ void AddWebhook(CLI::App* k8s, int& exit_code) {
   command->callback([options, &exit_code] { exit_code = Webhook(*options); });
 }
 
+int Controller(const PoolOptions& pool, k8s::ControllerOptions options) {
+  if (!FindApi("controller", &options.api)) return kExitUsage;
+  if (Status found = FindPool(pool, &options.pool); !found.ok()) {
+    std::fprintf(stderr, "farcall pool k8s controller: %s\n", found.message().c_str());
+    return kExitUsage;
+  }
+  return k8s::RunController(options);
+}
+
+void AddController(CLI::App* k8s, int& exit_code) {
+  CLI::App* command = k8s->add_subcommand(
+      "controller", "Binds a cluster's VGPUClaims in the pool, and releases them");
+  auto pool = AddPoolAddress(command);
+  auto options = std::make_shared<k8s::ControllerOptions>();
+  command->add_option("--namespace", options->space, "namespace of the lease")
+      ->capture_default_str();
+  command
+      ->add_option("--lease", options->lease,
+                   "Lease by which one of several controllers leads; it has to be there")
+      ->capture_default_str();
+  command
+      ->add_option("--lease-seconds", options->lease_seconds,
+                   "how long another controller waits for one that has died")
+      ->check(CLI::Range(3, 300))
+      ->capture_default_str();
+  command->add_option("--identity", options->identity,
+                      "name of this process in the lease (default: its host and a random number)");
+  command->add_option("--health-listen", options->health_listen,
+                      "host:port of /healthz and /readyz, without TLS (default: none)");
+  AddProjectRoot(command, &options->project_root);
+  AddApi(command, &options->api);
+  command->footer(
+      "Give it the same pool user as the plugins: they connect to what it binds.\n"
+      "Example: farcall pool k8s controller --pool https://pool.example:7719 --ca ca.pem "
+      "--token-file cluster.token");
+  command->callback([pool, options, &exit_code] { exit_code = Controller(*pool, *options); });
+}
+
 }  // namespace
 
 void AddK8sCommand(CLI::App& app, int& exit_code) {
@@ -144,6 +191,7 @@ void AddK8sCommand(CLI::App& app, int& exit_code) {
   command->require_subcommand(1);
   AddPlugin(command, exit_code);
   AddWebhook(command, exit_code);
+  AddController(command, exit_code);
 }
 
 }  // namespace farcall::cli

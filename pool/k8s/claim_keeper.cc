@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pool/k8s/claim_keeper.h"
 
-#include <openssl/sha.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <map>
 #include <optional>
 
+#include "pool/k8s/claim_plan.h"
 #include "pool/k8s/owner.h"
+#include "pool/k8s/pool_claims.h"
 #include "proto/printable.h"
 
 namespace farcall::k8s {
@@ -29,13 +29,6 @@ constexpr int kFirstWaitMs = 2000;
 constexpr int kMaxPages = 100;
 constexpr size_t kMaxToken = 256;
 
-bool IsHeld(const std::string& state) {
-  return state == "bound" || state == "active" || state == "idle" || state == "preempting";
-}
-bool IsLive(const std::string& state) {
-  return IsHeld(state) || state == "pending" || state == "reserved";
-}
-
 // "UID:CONTAINER:" of a container. What follows in an owner, namespace and pod, is for people.
 std::string KeyOf(const PodContainer& container) {
   return container.uid + ":" + container.container + ":";
@@ -47,9 +40,11 @@ void Say(const std::string& line) {
 
 }  // namespace
 
-ClaimKeeper::ClaimKeeper(pool::PoolAddress pool, std::string node, ApiClient* api, PodWatch* watch,
-                         Slots* slots, std::function<void(bool)> on_health)
-    : pool_(std::move(pool)),
+ClaimKeeper::ClaimKeeper(const pool::PoolAddress& pool, const std::string& project_root,
+                         std::string node, ApiClient* api, PodWatch* watch, Slots* slots,
+                         std::function<void(bool)> on_health)
+    : pool_(pool),
+      projects_(pool, project_root),
       node_(std::move(node)),
       api_(api),
       watch_(watch),
@@ -95,21 +90,9 @@ Status ClaimKeeper::FindPrefix(std::string* prefix) {
     *prefix = prefix_;
   }
   if (!prefix->empty()) return {};
-  // Clusters have no name of their own; the uid of this namespace, which all have, is one.
-  ApiAnswer answer;
-  FARCALL_TRY(api_->Get("/api/v1/namespaces/kube-system", &answer));
-  const std::string uid = TextAt(answer.body, "metadata", "uid");
-  if (!IsName(uid)) return {Code::kMalformed, "API server: namespace kube-system has no uid"};
-  const std::string scope = uid + "/" + node_;
-  unsigned char digest[SHA256_DIGEST_LENGTH];
-  SHA256(reinterpret_cast<const unsigned char*>(scope.data()), scope.size(), digest);
-  *prefix = kOwnerStart;
-  for (int i = 0; i < 8; ++i) {
-    char byte[3];
-    std::snprintf(byte, sizeof(byte), "%02x", digest[i]);
-    *prefix += byte;
-  }
-  *prefix += ":";
+  std::string cluster;
+  FARCALL_TRY(FindCluster(api_, &cluster));
+  *prefix = OwnerPrefix(cluster, node_);
   std::lock_guard lock(mutex_);
   prefix_ = *prefix;
   return {};
@@ -123,7 +106,7 @@ Status ClaimKeeper::List(std::vector<pb::Claim>* claims) {
     FARCALL_TRY(Call("GET", "/v1/claims?limit=1000" + (after.empty() ? "" : "&page_token=" + after),
                      nullptr, &list, kAskSeconds));
     for (const pb::Claim& claim : list.claims())
-      if (claim.owner().rfind(prefix, 0) == 0 && IsLive(claim.state()) && IsName(claim.id()))
+      if (claim.owner().rfind(prefix, 0) == 0 && IsLiveState(claim.state()) && IsName(claim.id()))
         claims->push_back(claim);
     after = list.next_page_token();
     if (after.empty() || !IsName(after)) return {};
@@ -161,7 +144,7 @@ Status ClaimKeeper::Sweep() {
       done = Call("DELETE", path, nullptr, &after, kAskSeconds);
       if (done.ok()) Say("released claim " + claim.id() + ": its pod has ended");
       if (done.ok()) slots_->Forget(claim.id());
-    } else if (IsHeld(claim.state())) {
+    } else if (IsHeldState(claim.state())) {
       done = Call("POST", path + ":renew", &name, &after, kAskSeconds);
     }
     if (!done.ok()) failed = done;
@@ -234,15 +217,18 @@ Result<std::string> ClaimKeeper::BindAlone(const PodContainer& container, const 
   } else {
     ask.set_owner((owner + OwnerEnd(container.space, container.pod, node_)).substr(0, kMaxOwner));
     ask.set_wait_ms(kFirstWaitMs);
+    Result<std::string> project = projects_.Of(container.space);
+    if (!project.ok()) return project.status();
+    ask.set_project(*project);
     if (Status asked = Call("POST", "/v1/claims", &ask, &claim, kAskSeconds); !asked.ok())
       return asked;
   }
   const std::string id = claim.id();
   if (!IsName(id)) return Status(Code::kMalformed, "the pool's claim is called " + Quoted(id));
   Status waits;
-  if (!IsHeld(claim.state()) && IsLive(claim.state())) waits = Explain(id);
-  while (!IsHeld(claim.state())) {
-    if (!IsLive(claim.state()))
+  if (!IsHeldState(claim.state()) && IsLiveState(claim.state())) waits = Explain(id);
+  while (!IsHeldState(claim.state())) {
+    if (!IsLiveState(claim.state()))
       return Status(Code::kRefused, "the pool's claim " + id + " is " + Printable(claim.state()) +
                                         (claim.reason().empty() ? "" : ": " + claim.reason()));
     if (waits.code() == Code::kRefused || is_cancelled() || Clock::now() + kLookPause >= deadline)
@@ -260,19 +246,63 @@ Result<std::string> ClaimKeeper::BindAlone(const PodContainer& container, const 
   return id;
 }
 
+Result<std::string> ClaimKeeper::LookNamed(const PodContainer& container, const std::string& name,
+                                           uint32_t count) {
+  constexpr int kHttpNotFound = 404;
+  const std::string who = "VGPUClaim " + container.space + "/" + name;
+  ApiAnswer answer;
+  const Status got = api_->Get(std::string("/apis/") + kGroupVersion + "/namespaces/" +
+                                   container.space + "/vgpuclaims/" + name,
+                               &answer);
+  if (answer.status == kHttpNotFound) return Status(Code::kTimeout, "there is no " + who);
+  FARCALL_TRY(got);
+  Result<ClaimObject> object = ReadClaim(answer.body);
+  if (!object.ok()) return object.status();
+  const ClaimStatus& status = object->status;
+  if (object->is_deleting) return Status(Code::kTimeout, who + " is being deleted");
+  if (object->count != count)
+    return Status(Code::kRefused, who + " is of " + std::to_string(object->count) +
+                                      " GPUs: ask for as many " + kResource);
+  if (status.pod_uid != container.uid)
+    return Status(Code::kTimeout,
+                  status.pod_uid.empty()
+                      ? who + " is not bound: the controller has not seen this pod yet"
+                      : who + " waits: pod " + Printable(status.pod) + " has it");
+  if (status.phase != "Bound" || status.claim.empty())
+    return Status(Code::kTimeout,
+                  who + " waits: " + (status.reason.empty() ? "it is not bound" : status.reason));
+  // Whoever may write VGPUClaims of one namespace must not name a claim of another by that.
+  std::string cluster;
+  FARCALL_TRY(FindCluster(api_, &cluster));
+  pb::Claim claim;
+  FARCALL_TRY(Call("GET", "/v1/claims/" + status.claim, nullptr, &claim, kAskSeconds));
+  if (claim.owner().rfind(OwnerPrefix(cluster, "") + object->uid + ":", 0) != 0)
+    return Status(Code::kRefused, who + " names claim " + status.claim + ", which is not its own");
+  if (!IsHeldState(claim.state()))
+    return Status(Code::kTimeout,
+                  who + " waits: claim " + status.claim + " is " + Printable(claim.state()));
+  pb::ClaimName renewed;
+  renewed.set_id(status.claim);
+  FARCALL_TRY(Call("POST", "/v1/claims/" + status.claim + ":renew", &renewed, &claim, kAskSeconds));
+  return status.claim;
+}
+
+Result<std::string> ClaimKeeper::BindNamed(const PodContainer& container, const std::string& name,
+                                           uint32_t count, Clock::time_point deadline,
+                                           const std::function<bool()>& is_cancelled) {
+  while (true) {
+    Result<std::string> claim = LookNamed(container, name, count);
+    if (claim.ok() || claim.status().code() != Code::kTimeout || is_cancelled() ||
+        Clock::now() + kLookPause >= deadline)
+      return claim;
+    std::this_thread::sleep_for(kLookPause);
+  }
+}
+
 Status ClaimKeeper::SizeMemory(Ask* ask) {
-  if (ask->memory_milli == 0) return {};
-  pb::GpuList gpus;
-  FARCALL_TRY(Call("GET", "/v1/gpus", nullptr, &gpus, kAskSeconds));
-  uint64_t largest = 0;
-  for (const pb::Gpu& gpu : gpus.gpus())
-    if (gpu.name().find(ask->request.model()) != std::string::npos)
-      largest = std::max<uint64_t>(largest, gpu.memory_bytes());
-  if (largest == 0) return {Code::kRefused, "the pool has no GPU of this model to take a part of"};
-  constexpr uint64_t kMib = uint64_t{1} << 20;
-  const uint64_t bytes = largest / 1000 * ask->memory_milli;
-  ask->request.set_memory_bytes((bytes + kMib - 1) / kMib * kMib);
-  return {};
+  pool::PoolAddress pool = pool_;
+  pool.patience_s = kAskSeconds;
+  return k8s::SizeMemory(pool, ask);
 }
 
 Result<std::string> ClaimKeeper::NewToken(const std::string& claim) {

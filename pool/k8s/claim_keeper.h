@@ -14,6 +14,7 @@
 #include "pool/k8s/pod.h"
 #include "pool/k8s/pod_watch.h"
 #include "pool/k8s/slots.h"
+#include "pool/k8s/space_project.h"
 #include "pool/rest_client.h"
 
 namespace farcall::k8s {
@@ -27,8 +28,9 @@ class ClaimKeeper final {
 
   // `api` and `watch` outlive it. `on_health`: whether the pool answers, whenever that changes;
   // called by the keeper's own thread.
-  ClaimKeeper(pool::PoolAddress pool, std::string node, ApiClient* api, PodWatch* watch,
-              Slots* slots, std::function<void(bool)> on_health);
+  // `project_root`: as SpaceProjects has it.
+  ClaimKeeper(const pool::PoolAddress& pool, const std::string& project_root, std::string node,
+              ApiClient* api, PodWatch* watch, Slots* slots, std::function<void(bool)> on_health);
   ~ClaimKeeper();
   void Start();
   void Stop();
@@ -42,6 +44,14 @@ class ClaimKeeper final {
   // `is_cancelled`: nobody waits for it any more.
   Result<std::string> Bind(const PodContainer& container, pool::v1::ClaimRequest ask,
                            Clock::time_point deadline, const std::function<bool()>& is_cancelled);
+  // The pool's claim of a VGPUClaim of the pod's namespace, once the controller has bound it and
+  // given it to this pod. Waits until `deadline`; the next call goes on waiting.
+  //   count   devices of the container: the VGPUClaim has to be of as many
+  //   Errors  kUnavailable, kRefused (another number of devices; or it names a claim of the pool
+  //           that is not its own), kTimeout (what it waits for)
+  Result<std::string> BindNamed(const PodContainer& container, const std::string& name,
+                                uint32_t count, Clock::time_point deadline,
+                                const std::function<bool()>& is_cancelled);
   // A new token that connects to this claim, may do nothing else, and ends with it.
   //   Errors  kUnavailable, kRefused (an older pool, or the claim is over)
   Result<std::string> NewToken(const std::string& claim);
@@ -62,12 +72,16 @@ class ClaimKeeper final {
   Result<std::string> BindAlone(const PodContainer& container, const std::string& owner,
                                 pool::v1::ClaimRequest ask, Clock::time_point deadline,
                                 const std::function<bool()>& is_cancelled);
+  // One look. kTimeout: not yet.
+  Result<std::string> LookNamed(const PodContainer& container, const std::string& name,
+                                uint32_t count);
   // Of a claim that has no place: why, as an error of Bind. One that can have none is released.
   Status Explain(const std::string& claim);
   Status Call(const char* method, const std::string& path, const google::protobuf::Message* in,
               google::protobuf::Message* out, int patience_s);
 
   const pool::PoolAddress pool_;
+  SpaceProjects projects_;
   const std::string node_;
   ApiClient* const api_;
   PodWatch* const watch_;

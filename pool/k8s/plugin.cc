@@ -176,7 +176,7 @@ int RunPlugin(const PluginOptions& options) {
   ClaimKeeper* woken = nullptr;
   PluginService* told = nullptr;
   PodWatch watch(api->get(), options.node, [&] { woken->Wake(); });
-  ClaimKeeper keeper(options.pool, options.node, api->get(), &watch, &slots,
+  ClaimKeeper keeper(options.pool, options.project_root, options.node, api->get(), &watch, &slots,
                      [&](bool is_healthy) { told->SetHealth(is_healthy); });
   PluginService service({options.node, *endpoint, options.pool.token, options.pool.tls.authorities,
                          options.libraries, options.kubelet + "/pod-resources/kubelet.sock"},

@@ -11,8 +11,9 @@ namespace farcall::k8s {
 
 struct PluginOptions {
   pool::PoolAddress pool;
-  std::string endpoint;  // of the pool for containers; "": the host of `pool`, port 7718
-  std::string node;      // as the API server calls it
+  std::string endpoint;      // of the pool for containers; "": the host of `pool`, port 7718
+  std::string project_root;  // as SpaceProjects has it
+  std::string node;          // as the API server calls it
   int slots = 64;
   std::string state = "/var/lib/farcall/k8s";
   std::string libraries;  // the client's

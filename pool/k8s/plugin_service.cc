@@ -96,6 +96,10 @@ grpc::Status PluginService::Allocate(grpc::ServerContext*, const v1beta1::Alloca
     Result<int> slot = slots_->SlotOf(Texts(request.devicesids()));
     if (!slot.ok()) return ToGrpc(slot.status());
     if (Status made = slots_->Prepare(*slot); !made.ok()) return ToGrpc(made);
+    {
+      std::lock_guard lock(mutex_);
+      for (const std::string& id : request.devicesids()) ++allocations_[id];
+    }
     v1beta1::ContainerAllocateResponse* given = out->add_container_responses();
     for (const auto& [inside, outside] :
          {std::pair(kSettingsFolder, slots_->Folder(*slot)), {kLibraryFolder, facts_.libraries}}) {
@@ -154,10 +158,19 @@ Result<PodContainer> PluginService::FindContainer(const std::vector<std::string>
   }
 }
 
+uint64_t PluginService::AllocationsOf(const std::vector<std::string>& ids) {
+  std::lock_guard lock(mutex_);
+  uint64_t sum = 0;
+  for (const std::string& id : ids)
+    if (auto at = allocations_.find(id); at != allocations_.end()) sum += at->second;
+  return sum;
+}
+
 Status PluginService::Attach(const std::vector<std::string>& ids, grpc::ServerContext* context) {
   const auto deadline = ClaimKeeper::Clock::now() + kPatience;
   Result<int> slot = slots_->SlotOf(ids);
   if (!slot.ok()) return slot.status();
+  const uint64_t allocations = AllocationsOf(ids);
   Pod pod;
   Result<PodContainer> container = FindContainer(ids, deadline, context, &pod);
   if (!container.ok()) return container.status();
@@ -165,10 +178,14 @@ Status PluginService::Attach(const std::vector<std::string>& ids, grpc::ServerCo
       "pod " + pod.space + "/" + pod.name + ", container " + container->container;
   Result<Ask> ask = ReadAsk(pod, container->container);
   if (!ask.ok()) return {ask.status().code(), who + ": " + ask.status().message()};
-  ask->request.set_count(static_cast<uint32_t>(ids.size()));
-  FARCALL_TRY(keeper_->SizeMemory(&*ask));
-  Result<std::string> claim = keeper_->Bind(*container, ask->request, deadline,
-                                            [context] { return context->IsCancelled(); });
+  const auto count = static_cast<uint32_t>(ids.size());
+  ask->request.set_count(count);
+  auto is_cancelled = [context] { return context->IsCancelled(); };
+  if (ask->claim.empty()) FARCALL_TRY(keeper_->SizeMemory(&*ask));
+  Result<std::string> claim =
+      ask->claim.empty()
+          ? keeper_->Bind(*container, ask->request, deadline, is_cancelled)
+          : keeper_->BindNamed(*container, ask->claim, count, deadline, is_cancelled);
   if (!claim.ok()) return {claim.status().code(), who + ": " + claim.status().message()};
   // The plugin's own token opens every claim of the cluster: it stays here.
   Result<std::string> token =
@@ -180,6 +197,10 @@ Status PluginService::Attach(const std::vector<std::string>& ids, grpc::ServerCo
     if (!ca.ok()) return {ca.status().code(), "'" + facts_.ca + "': " + ca.status().message()};
     binding.ca = *ca;
   }
+  // A pod that is deleted while its container starts loses its devices at once. Then the kubelet
+  // has named their next holder above, whose claim is not for the container of this call.
+  if (AllocationsOf(ids) != allocations)
+    return {Code::kRefused, ids.front() + " was given to another container meanwhile"};
   FARCALL_TRY(slots_->Write(*slot, binding));
   std::fprintf(stderr, "farcall pool k8s plugin: %s has claim %s at %s\n", who.c_str(),
                claim->c_str(), ids.front().c_str());

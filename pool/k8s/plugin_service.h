@@ -4,6 +4,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -54,6 +55,8 @@ class PluginService final : public v1beta1::DevicePlugin::Service {
                                      ClaimKeeper::Clock::time_point deadline,
                                      grpc::ServerContext* context, Pod* pod);
   Status Attach(const std::vector<std::string>& ids, grpc::ServerContext* context);
+  // How often the kubelet has allocated these devices, all together.
+  uint64_t AllocationsOf(const std::vector<std::string>& ids);
 
   const PluginFacts facts_;
   Slots* const slots_;
@@ -61,6 +64,7 @@ class PluginService final : public v1beta1::DevicePlugin::Service {
   ClaimKeeper* const keeper_;
   std::mutex mutex_;
   std::condition_variable changed_;
+  std::map<std::string, uint64_t> allocations_;  // by device
   bool is_healthy_ = false;
   bool is_stopped_ = false;
 };

@@ -18,6 +18,7 @@ using Json = nlohmann::json;
 constexpr char kPrefix[] = "farcall.io/";
 constexpr size_t kMaxName = 253;   // Kubernetes' own
 constexpr size_t kMaxModel = 256;  // the pool's
+constexpr std::string_view kWords[] = {"mem", "share", "limit", "priority", "model", "placer"};
 
 // The member's text; "": it is absent or no text.
 std::string Text(const Json& object, const char* name) {
@@ -43,8 +44,11 @@ void ReadContainers(const Json& spec, const char* list, Pod* pod) {
 }
 
 Status Wrong(const std::string& name, const std::string& value, const std::string& right) {
-  return {Code::kInvalid,
-          "annotation " + Printable(kPrefix + name) + " " + Quoted(value) + ": " + right};
+  return {Code::kInvalid, Printable(name) + " " + Quoted(value) + ": " + right};
+}
+
+std::string Annotation(const std::string& name) {
+  return std::string("annotation ") + kPrefix + name;
 }
 
 Status ReadPart(const std::string& name, const std::string& value, uint32_t* milli) {
@@ -69,32 +73,6 @@ Status ReadMemory(const std::string& name, const std::string& value, Ask* ask) {
   return {};
 }
 
-Status ReadWord(const std::string& name, const std::string& key, const std::string& value,
-                Ask* ask) {
-  uint32_t milli = 0;
-  if (key == "mem") return ReadMemory(name, value, ask);
-  if (key == "share" || key == "limit") {
-    FARCALL_TRY(ReadPart(name, value, &milli));
-    key == "share" ? ask->request.set_share_milli(milli) : ask->request.set_limit_milli(milli);
-  } else if (key == "priority") {
-    if (value != "high" && value != "normal" && value != "low")
-      return Wrong(name, value, "write high, normal or low");
-    ask->request.set_class_(value);
-  } else if (key == "model") {
-    if (value.empty() || value.size() > kMaxModel || !IsUtf8(value))
-      return Wrong(name, value, "write a part of the GPU's name, such as A100");
-    ask->request.set_model(value);
-  } else if (key == "placer") {
-    if (value != "pack" && value != "spread") return Wrong(name, value, "write pack or spread");
-    ask->request.set_placer(value);
-  } else {
-    return Wrong(name, value,
-                 "no such annotation; there are farcall.io/mem, share, limit, priority, model "
-                 "and placer");
-  }
-  return {};
-}
-
 }  // namespace
 
 bool IsName(std::string_view text) {
@@ -114,6 +92,7 @@ Result<Pod> ReadPod(const Json& object) {
   pod.name = Text(metadata, "name");
   pod.uid = Text(metadata, "uid");
   pod.resource_version = Text(metadata, "resourceVersion");
+  pod.created = Text(metadata, "creationTimestamp");
   pod.node = Text(spec, "nodeName");
   for (const auto& [field, value] :
        {std::pair("namespace", &pod.space), {"name", &pod.name}, {"uid", &pod.uid}})
@@ -162,6 +141,31 @@ bool ReadQuantity(std::string_view text, uint64_t* bytes) {
   return false;
 }
 
+Status ReadAskWord(const std::string& name, const std::string& key, const std::string& value,
+                   Ask* ask) {
+  uint32_t milli = 0;
+  if (key == "mem") return ReadMemory(name, value, ask);
+  if (key == "share" || key == "limit") {
+    FARCALL_TRY(ReadPart(name, value, &milli));
+    key == "share" ? ask->request.set_share_milli(milli) : ask->request.set_limit_milli(milli);
+  } else if (key == "priority") {
+    if (value != "high" && value != "normal" && value != "low")
+      return Wrong(name, value, "write high, normal or low");
+    ask->request.set_class_(value);
+  } else if (key == "model") {
+    if (value.empty() || value.size() > kMaxModel || !IsUtf8(value))
+      return Wrong(name, value, "write a part of the GPU's name, such as A100");
+    ask->request.set_model(value);
+  } else if (key == "placer") {
+    if (value != "pack" && value != "spread") return Wrong(name, value, "write pack or spread");
+    ask->request.set_placer(value);
+  } else {
+    return Wrong(name, value,
+                 "there is no such word; there are mem, share, limit, priority, model and placer");
+  }
+  return {};
+}
+
 Result<Ask> ReadAsk(const Pod& pod, const std::string& container) {
   // The container's own words first: the pod's are of those that have none.
   std::map<std::string, std::string> names;  // mem -> mem.CONTAINER, or mem
@@ -170,18 +174,37 @@ Result<Ask> ReadAsk(const Pod& pod, const std::string& container) {
     const std::string key = name.substr(0, dot);
     const std::string of = dot == std::string::npos ? "" : name.substr(dot + 1);
     if (dot != std::string::npos && pod.asked.count(of) == 0)
-      return Wrong(name, value, "no container " + Quoted(of) + " of the pod asks for " + kResource);
+      return Wrong(Annotation(name), value,
+                   "no container " + Quoted(of) + " of the pod asks for " + kResource);
     if (of == container)
       names[key] = name;
     else if (of.empty())
       names.emplace(key, name);
   }
   Ask ask;
-  for (const auto& [key, name] : names)
-    FARCALL_TRY(ReadWord(name, key, pod.annotations.at(name), &ask));
+  if (auto named = names.find("claim"); named != names.end()) {
+    const std::string& claim = pod.annotations.at(named->second);
+    // A name alone: what it names is of the pod's own namespace, whatever the pod says.
+    if (!IsName(claim))
+      return Wrong(Annotation(named->second), claim,
+                   "write the name of a VGPUClaim of the pod's namespace");
+    for (const auto& [key, name] : names)
+      if (key != "claim")
+        return Wrong(Annotation(name), pod.annotations.at(name),
+                     "leave it out: VGPUClaim " + Quoted(claim) + " says it");
+    ask.claim = claim;
+    return ask;
+  }
+  for (const auto& [key, name] : names) {
+    if (std::find(std::begin(kWords), std::end(kWords), key) == std::end(kWords))
+      return Wrong(Annotation(name), pod.annotations.at(name),
+                   "no such annotation; there are farcall.io/mem, share, limit, priority, model, "
+                   "placer and claim");
+    FARCALL_TRY(ReadAskWord(Annotation(name), key, pod.annotations.at(name), &ask));
+  }
   const pool::v1::ClaimRequest& request = ask.request;
   if (request.limit_milli() != 0 && request.share_milli() > request.limit_milli())
-    return Wrong(names.at("limit"), pod.annotations.at(names.at("limit")),
+    return Wrong(Annotation(names.at("limit")), pod.annotations.at(names.at("limit")),
                  "less than farcall.io/share " + Quoted(pod.annotations.at(names.at("share"))));
   return ask;
 }

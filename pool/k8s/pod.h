@@ -21,6 +21,7 @@ struct Pod {
   std::string uid;
   std::string node;  // that it is bound to
   std::string resource_version;
+  std::string created;                             // as the API server writes it
   bool is_over = false;                            // succeeded or failed
   std::map<std::string, std::string> annotations;  // those of farcall.io/
   std::map<std::string, std::string> asked;        // container -> its limit of kResource
@@ -40,7 +41,13 @@ Result<Pod> ReadPod(const nlohmann::json& object);
 struct Ask {
   pool::v1::ClaimRequest request;
   uint32_t memory_milli = 0;  // instead of its bytes: this part of each device's memory
+  std::string claim;          // a VGPUClaim of the pod's namespace, and nothing else; "": none
 };
+
+// Reads one of mem, share, limit, priority, model and placer. `name` is what it is called where it
+// was written, for the message.   Errors  kInvalid
+Status ReadAskWord(const std::string& name, const std::string& key, const std::string& value,
+                   Ask* ask);
 
 // What the annotations ask for each device of a container of the pod. farcall.io/mem.CONTAINER is
 // of that container alone, farcall.io/mem of all that have none of their own. Those that are
@@ -51,6 +58,7 @@ struct Ask {
 //   farcall.io/priority  normal
 //   farcall.io/model     any
 //   farcall.io/placer    the pool's
+//   farcall.io/claim     no VGPUClaim: a claim of the container's own
 //   Errors  kInvalid: the annotation, its value and what would be right. Also for one of
 //           farcall.io/ that is not known: who misspells `mem` must not be given whole devices.
 Result<Ask> ReadAsk(const Pod& pod, const std::string& container);

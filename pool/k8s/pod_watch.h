@@ -2,28 +2,25 @@
 // The pods of one node, as the API server tells of them.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <map>
 #include <mutex>
 #include <set>
 #include <string>
-#include <thread>
 
-#include "pool/k8s/api_client.h"
+#include "pool/k8s/list_watch.h"
 #include "pool/k8s/pod.h"
 
 namespace farcall::k8s {
 
-// A list, then a watch with bookmarks that goes on where it broke off; after 410 a list again.
 //   Thread  any
-class PodWatch final {
+class PodWatch final : private ObjectSink {
  public:
   // `on_end`: a pod is over or deleted; called by the watch's own thread, which starts with Start.
-  PodWatch(ApiClient* api, std::string node, std::function<void()> on_end);
-  ~PodWatch();
-  void Start();
-  void Stop();
+  PodWatch(ApiClient* api, const std::string& node, std::function<void()> on_end);
+  ~PodWatch() override;
+  void Start() { watch_.Start(); }
+  void Stop() { watch_.Stop(); }
 
   // Whether the watch knows the pod as one that is not over. What it does not know may be newer
   // than its last event: CurrentUids decides.
@@ -38,21 +35,21 @@ class PodWatch final {
   Result<Pod> Read(const std::string& space, const std::string& name);
 
  private:
-  void Run();
-  // All pods of the node and the list's version, page by page.
-  Status List(std::map<std::string, Pod>* pods, std::string* version);
-  Status Follow(std::string* version, bool* is_gone);
-  // False: the watch is over.
-  bool Take(const nlohmann::json& event, std::string* version, bool* is_gone);
+  void Begin() override;
+  Status Put(const nlohmann::json& object) override;
+  Status Remove(const nlohmann::json& object) override;
+  void Synced() override;
+  void Lost(const Status& why) override;
 
   ApiClient* const api_;
-  const std::string node_;
+  const ObjectList pods_;
   const std::function<void()> on_end_;
   std::mutex mutex_;
-  std::condition_variable wake_;
   std::map<std::string, bool> is_over_;  // uid -> whether it is over
-  bool is_stopped_ = false;
-  std::thread thread_;
+  // The watch's thread's own.
+  std::map<std::string, bool> listed_;
+  bool is_listing_ = false;
+  ListWatch watch_;  // last: it calls the others
 };
 
 }  // namespace farcall::k8s

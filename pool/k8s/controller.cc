@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pool/k8s/controller.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <memory>
+#include <random>
+
+#include "pool/http_front.h"
+#include "pool/http_router.h"
+#include "pool/k8s/claim_loop.h"
+#include "pool/k8s/cluster_view.h"
+#include "pool/k8s/lease.h"
+#include "pool/k8s/pool_claims.h"
+#include "pool/stop_signals.h"
+#include "proto/printable.h"
+#include "settings/exit_code.h"
+#include "transport/url.h"
+
+namespace farcall::k8s {
+
+namespace {
+
+constexpr int kRetrySeconds = 2;
+
+void Say(const std::string& line) {
+  std::fprintf(stderr, "farcall pool k8s controller: %s\n",
+               Printable(line, kMaxMessageBytes).c_str());
+}
+
+int Fail(int code, const std::string& why) {
+  Say(why);
+  return code;
+}
+
+// False: nothing came for so long. A negative time: for ever.
+bool WaitForStop(int seconds) {
+  const sigset_t signals = pool::StopSignals();
+  if (seconds < 0) {
+    int signal = 0;
+    return sigwait(&signals, &signal) == 0;
+  }
+  const timespec patience{seconds, 0};
+  return sigtimedwait(&signals, nullptr, &patience) > 0;
+}
+
+std::string NewIdentity() {
+  char host[256] = {};
+  gethostname(host, sizeof(host) - 1);
+  std::random_device random;
+  char number[20];
+  std::snprintf(number, sizeof(number), "%08x%08x", random(), random());
+  return std::string(host) + "_" + number;
+}
+
+// /healthz while the process answers, /readyz once it has heard all: a follower too.
+class Probes final {
+ public:
+  explicit Probes(std::function<bool()> is_ready) {
+    router_.Get("/healthz", [](const httplib::Request&, httplib::Response& response) {
+      response.set_content("ok\n", "text/plain");
+    });
+    router_.Get("/readyz", [ready = std::move(is_ready)](const httplib::Request&,
+                                                         httplib::Response& response) {
+      response.status = ready() ? 200 : 503;
+      response.set_content(response.status == 200 ? "ok\n" : "not yet\n", "text/plain");
+    });
+  }
+  ~Probes() {
+    router_.Shut();
+    front_.Close();
+  }
+  //   Errors  kInvalid (the address), kUnavailable
+  Status Open(const std::string& listen) {
+    Result<Url> url = ParseUrl("tcp://" + listen);
+    Result<HostPort> where = url.ok() ? ParseHostPort(*url) : Result<HostPort>(url.status());
+    if (!where.ok())
+      return {Code::kInvalid, "--health-listen " + Quoted(listen) + ": write host:port"};
+    return front_.Open(where->host, where->port, {});
+  }
+
+ private:
+  static pool::HttpFront::Bounds Few() {
+    pool::HttpFront::Bounds bounds;
+    bounds.waiting = bounds.ready = 64;
+    bounds.workers = 1;
+    return bounds;
+  }
+  pool::HttpRouter router_;
+  pool::HttpFront front_{
+      [this](pool::HttpConnection& connection) { return router_.Answer(connection); }, Few()};
+};
+
+}  // namespace
+
+int RunController(const ControllerOptions& options) {
+  pool::BlockStopSignals();
+  for (const auto& [flag, name] :
+       {std::pair("--namespace ", &options.space), {"--lease ", &options.lease}})
+    if (!IsName(*name)) return Fail(kExitUsage, flag + Quoted(*name) + ": write an object's name");
+  if (Status usable = pool::CheckAddress(options.pool); !usable.ok())
+    return Fail(kExitUsage, usable.message());
+  Result<std::unique_ptr<ApiClient>> api = ApiClient::Make(options.api);
+  if (!api.ok()) return Fail(kExitUsage, api.status().message());
+
+  ClaimLoop* loop = nullptr;
+  std::atomic<bool> is_ready{false};
+  Probes probes([&] { return is_ready.load(); });
+  if (!options.health_listen.empty())
+    if (Status opened = probes.Open(options.health_listen); !opened.ok())
+      return Fail(opened.code() == Code::kInvalid ? kExitUsage : kExitCannotListen,
+                  opened.message());
+  std::string cluster;
+  for (std::string said; true;) {
+    const Status found = FindCluster(api->get(), &cluster);
+    if (found.ok()) break;
+    if (found.message() != said) Say(found.message());
+    said = found.message();
+    if (WaitForStop(kRetrySeconds)) return kExitOk;
+  }
+  Result<std::unique_ptr<ClusterView>> view =
+      ClusterView::Make(options.api, [&](const std::optional<ClaimKey>& key) {
+        if (key)
+          loop->Wake(*key);
+        else
+          loop->WakeAll();
+      });
+  if (!view.ok()) return Fail(kExitUsage, view.status().message());
+  PoolClaims pool(options.pool, options.project_root, OwnerPrefix(cluster, ""),
+                  [&](const std::string& uid) { loop->WakeUid(uid); });
+  // The last leader renews while nobody else is seen to lead: the API server may be away.
+  std::atomic<bool> has_led{false};
+  LeaseHolder lease(
+      api->get(),
+      {options.space, options.lease, options.identity.empty() ? NewIdentity() : options.identity,
+       options.lease_seconds},
+      [&](bool leads) {
+        is_ready = true;
+        if (leads) has_led = true;
+        if (leads) {
+          std::printf("farcall: controller leads by lease %s/%s, pool %s\n", options.space.c_str(),
+                      options.lease.c_str(), options.pool.url.c_str());
+          std::fflush(stdout);
+        } else {
+          Say("leads no more");
+        }
+        loop->WakeAll();
+      });
+  ClaimLoop claims(
+      api->get(), view->get(), &pool, [&] { return lease.leads(); },
+      [&] { return lease.leads() || (has_led && !lease.is_others()); });
+  loop = &claims;
+  (*view)->Start();
+  pool.Start();
+  claims.Start();
+  lease.Start();
+  (void)WaitForStop(-1);
+  claims.Stop();
+  lease.Stop();
+  pool.Stop();
+  (*view)->Stop();
+  return kExitOk;
+}
+
+}  // namespace farcall::k8s

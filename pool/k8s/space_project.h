@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which project of the pool a namespace's claims are in.
+#pragma once
+
+#include <chrono>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "pool/rest_client.h"
+
+namespace farcall::k8s {
+
+//   Thread  any
+class SpaceProjects final {
+ public:
+  // `root`: the project whose children are called as the namespaces; "": the pool decides.
+  SpaceProjects(pool::PoolAddress pool, std::string root);
+
+  // ROOT/NAMESPACE if the pool has it, else ROOT: a namespace that nobody has given a project is
+  // held to what all of them together may have.
+  //   Errors  kUnavailable, kRefused (the pool)
+  Result<std::string> Of(const std::string& space);
+
+ private:
+  Status List(std::set<std::string>* names) const;
+
+  pool::PoolAddress pool_;
+  const std::string root_;
+  std::mutex mutex_;
+  std::set<std::string> known_;
+  std::chrono::steady_clock::time_point asked_{};
+};
+
+}  // namespace farcall::k8s
