@@ -233,6 +233,23 @@ class Plugin(PluginCase):
             what="the token has ended",
         )
 
+    def test_a_start_whose_devices_went_to_another_pod_fails(self):
+        """A pod is deleted while it starts; the kubelet gives its slot to the next one at once."""
+        whole = self.run_pod("whole", 0)
+        self.hold(self.api.add("first", mem="512Mi"), 3)
+        self.prestart(3, tag="first")
+        until(lambda: len(self.live()) == 2, what="a claim that waits")
+        self.pods.pop()
+        self.kubelet.do("allocate", ids=["slot-3"])
+        self.kubelet.wait("allocated")
+        self.hold(self.api.add("other", mem="256Mi"), 3)
+        self.api.delete(whole)
+        self.assertIn("was given to another container", self.started("first", REFUSED))
+        self.assertEqual(self.settings(3), {})
+        self.prestart(3, tag="next")
+        self.started("next")
+        self.assertEqual(self.claim_at(3)["memory_bytes"], str(256 * MIB))
+
     def test_two_pods_that_start_at_once_get_their_own_limits(self):
         small = self.api.add("small", mem="1Gi")
         large = self.api.add("large", mem="2Gi")
