@@ -45,7 +45,7 @@ class ClaimTests:
     @classmethod
     def start_controller(cls, leads=True):
         command = [FARCALL, "pool", "k8s", "controller", "--lease-seconds", LEASE_S]
-        command += ["--pool", cls.pool.url, "--ca", cls.folder / "ca.pem"]
+        command += ["--pool", cls.pool.url, "--ca", cls.folder / "ca.pem", "--project-root", "k8s"]
         command += [
             "--token-file",
             cls.folder / "cluster.token",
@@ -229,6 +229,17 @@ class ClaimTests:
         self.kubectl("patch", "vgpuclaim", "grows", "--type=merge", "-p", change)
         self.assertEqual(self.wait_claim("grows", "Bound", reason="not changed")["mem"], "1Gi")
         self.wait_round("user")
+
+    def test_claims_are_in_the_project_of_their_namespace(self):
+        self.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}})
+        self.make_claim("of-team", "team-a", mem="128Mi")
+        self.wait_claim("of-team", "Bound", "team-a")
+        self.make_claim("of-nobody", mem="192Mi")
+        self.wait_claim("of-nobody", "Bound")
+        self.make("own", "stay", mem="256Mi")  # the plugin's own
+        self.wait_log("own", "round 1")
+        projects = {int(claim["memory_bytes"]) // MIB: claim["project"] for claim in self.live()}
+        self.assertEqual(projects, {128: "k8s/team-a", 192: "k8s", 256: "k8s"})
 
     def test_deleting_a_claim_ends_it(self):
         self.make_claim("gone", mem="256Mi")
