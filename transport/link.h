@@ -77,6 +77,11 @@ class FrameBuffer {
     if (records_ == UINT16_MAX) return {};
     return {bytes_.get() + used_, capacity_ - used_};
   }
+  // The same, if it holds so many bytes, or null; for a caller that seals a frame long before the
+  // header could count no further record.
+  std::byte* RoomFor(size_t bytes) {
+    return capacity_ - used_ >= bytes ? bytes_.get() + used_ : nullptr;
+  }
   void Commit(size_t bytes) {  // bytes of a whole record have been written to room()
     used_ += bytes;
     ++records_;
@@ -131,7 +136,7 @@ class Link {
   //   Server  never blocks: what the socket does not take waits for the link's service thread. A
   //           tail over 4 x max_tail_bytes closes the link: that client does not read
   //   Thread  the one that pumps never blocks here, on either side
-  virtual Status SendFrame(std::unique_ptr<FrameBuffer> frame) = 0;
+  virtual Status SendFrame(std::unique_ptr<FrameBuffer>&& frame) = 0;
   // Sends transfer bytes on the lanes in pieces of at most kMaxChunkBytes.
   //   kCopied    keeps a copy until acknowledged (bounded: blocks at max_chunk_tail_bytes); returns
   //              once handed to the socket

@@ -15,8 +15,8 @@
 
 namespace {
 
-constexpr int kWarmUp = 200;
-constexpr int kCalls = 1000;  // fewer launches than make the caller send in the flusher's place
+constexpr int kCalls = 1000;     // fewer launches than make the caller send in the flusher's place
+constexpr int kWarmUp = kCalls;  // after which the pool holds the frames that they need
 
 const char* const kEmptyKernel =
     ".version 7.0\n.target sm_70\n.address_size 64\n"

@@ -207,24 +207,46 @@ CUresult Query(CallId call, std::span<const std::byte> body, Reply* reply) {
   return status;
 }
 
-CUresult RoundTripParts(CallId call, std::span<const std::byte> head,
-                        std::span<const std::byte> tail, Reply* reply) {
-  const Record record = MakeRecord(call, head, tail);
+namespace {
+
+// What the caller is told: the call's own status, or what an earlier one has left.
+inline CUresult ConcludeWait(CallId call, Context* context, CUresult status) {
+  const CallInfo& info = InfoOf(call);
+  if (info.renews) [[unlikely]]
+    ForgetAnswers();
+  if (context == nullptr) return status;
+  if (status == CUDA_SUCCESS) [[likely]]
+    return info.waits ? TakeErrorAtWait(context) : TakeLateError(context);
+  // A sticky error came with the reply as well as ahead of it: one report is enough unless the
+  // call itself was fine.
+  if (IsSticky(status)) RecordLateError(context, status);
+  return status;
+}
+
+[[gnu::noinline]] CUresult RoundTripWithCare(const Record& record, Reply* reply) {
   Session* session = SessionOf(record);
   if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   if (CUresult refused = CheckOneServer(record.call); refused != CUDA_SUCCESS) return refused;
-  CUresult status = WaitCounted(session, record, reply);
-  if (InfoOf(call).renews) [[unlikely]]
-    ForgetAnswers();
-  Context* context = ContextOf(record);
-  if (context != nullptr) {
-    // A sticky error came with the reply as well as ahead of it: one report is enough unless the
-    // call itself was fine.
-    if (status != CUDA_SUCCESS && IsSticky(status)) RecordLateError(context, status);
-    if (status == CUDA_SUCCESS)
-      status = InfoOf(call).waits ? TakeErrorAtWait(context) : TakeLateError(context);
-  }
-  return status;
+  const CUresult status = WaitCounted(session, record, reply);
+  return ConcludeWait(static_cast<CallId>(record.call), ContextOf(record), status);
+}
+
+}  // namespace
+
+CUresult RoundTripParts(CallId call, std::span<const std::byte> head,
+                        std::span<const std::byte> tail, Reply* reply) {
+  const ThreadState* self = t_thread;
+  if (!g_all_clear.load(std::memory_order_acquire) || self == nullptr) [[unlikely]]
+    return RoundTripWithCare(MakeRecord(call, head, tail), reply);
+  Context* context = self->current;
+  Record record;
+  record.call = static_cast<uint16_t>(call);
+  record.thread = self->slot;
+  record.context = context == nullptr ? 0 : context->slot;
+  record.head = head;
+  record.tail = tail;
+  const CUresult status = g_session.load(std::memory_order_relaxed)->WaitRecord(record, reply);
+  return ConcludeWait(call, context, status);
 }
 
 CUresult RoundTrip(CallId call, std::span<const std::byte> body, Reply* reply) {

@@ -28,10 +28,9 @@ CUresult PostRecordCounted(const Record& record);
 // of 8.
 //   `self`  the calling thread's, which has a context
 CUresult PostWholeWithCare(CallId call, const RecordHeader* header, size_t bytes);
-inline CUresult PostWhole(CallId call, const ThreadState& self, RecordHeader* header,
-                          size_t bytes) {
-  if (!g_all_clear.load(std::memory_order_acquire)) [[unlikely]]
-    return PostWholeWithCare(call, header, bytes);
+// The same of a call that has just seen g_all_clear.
+inline CUresult PostWholeAtOnce(CallId call, const ThreadState& self, RecordHeader* header,
+                                size_t bytes) {
   header->bytes = static_cast<uint32_t>(bytes);
   header->call = static_cast<uint16_t>(call);
   header->flags = 0;
@@ -39,6 +38,12 @@ inline CUresult PostWhole(CallId call, const ThreadState& self, RecordHeader* he
   header->context = self.current->slot;
   g_session.load(std::memory_order_relaxed)->PostWhole(header);  // of several, none is all clear
   return TakeLateError(self.current);
+}
+inline CUresult PostWhole(CallId call, const ThreadState& self, RecordHeader* header,
+                          size_t bytes) {
+  if (!g_all_clear.load(std::memory_order_acquire)) [[unlikely]]
+    return PostWholeWithCare(call, header, bytes);
+  return PostWholeAtOnce(call, self, header, bytes);
 }
 
 // As Post, and the record's serial; 0 under FARCALL_SYNC.

@@ -84,18 +84,24 @@ bool Session::Supports(CallId call) const {
 }
 
 std::byte* Session::FreshRoomLocked(size_t bytes) {
-  if (open_ != nullptr) sealed_.push_back(std::move(open_));
+  if (open_ != nullptr) SealLocked();
   open_ = link_->TakeBuffer(bytes > kBatchRoomBytes ? bytes : kBatchRoomBytes);
-  return open_->room().data();
+  return open_->RoomFor(bytes);
+}
+
+void Session::SealLocked() {
+  sealed_.push_back(std::move(open_));
+  sealed_count_ = sealed_.size();
 }
 
 uint32_t Session::Append(const Record& record, Waiter* waiter, uint64_t transfer, size_t* sealed) {
   std::lock_guard lock(batch_mutex_);
-  return AppendLocked(record, waiter, transfer, sealed);
+  const uint32_t serial = AppendLocked(record, waiter, transfer);
+  *sealed = sealed_count_;
+  return serial;
 }
 
-uint32_t Session::AppendLocked(const Record& record, Waiter* waiter, uint64_t transfer,
-                               size_t* sealed) {
+uint32_t Session::AppendLocked(const Record& record, Waiter* waiter, uint64_t transfer) {
   size_t body = record.head.size() + record.tail.size();
   size_t bytes = AlignUp(sizeof(RecordHeader) + body, 8);
   RecordHeader header;
@@ -121,11 +127,11 @@ uint32_t Session::AppendLocked(const Record& record, Waiter* waiter, uint64_t tr
   }
   if (transfer != 0) transfers_.BindSerial(transfer, header.serial);
   const CallInfo& info = InfoOf(record.call);
-  bool is_session_call = record.call >= kFirstSessionCall &&
-                         record.call != static_cast<uint16_t>(SessionCall::kLibrary);
+  const bool is_session_call = record.call >= kFirstSessionCall &&
+                               record.call != static_cast<uint16_t>(SessionCall::kLibrary);
   bool quiet = is_session_call || info.quiet ||
                (waiter != nullptr && info.waits);  // done by the time it is answered
-  *sealed = CommitLocked(bytes, quiet);
+  CommitLocked(bytes, quiet);
   if (info.effect == CallEffect::kWork && info.quiet)  // an upload
     last_upload_.store(appended_.load(std::memory_order_relaxed));
   return header.serial;
@@ -176,35 +182,42 @@ bool Session::FallAsleep() {
 // filled.
 void Session::Flush() {
   std::lock_guard sending(send_mutex_);
+  std::unique_ptr<FrameBuffer> last;
   {
     std::lock_guard lock(batch_mutex_);
-    TakeFramesLocked();
+    last = TakeFramesLocked();
   }
-  SendTaken();
+  SendTaken(std::move(last));
 }
 
-// Holds send_mutex_ and batch_mutex_.
-void Session::TakeFramesLocked() {
-  sending_.swap(sealed_);
-  if (open_ != nullptr && open_->records() != 0) sending_.push_back(std::move(open_));
+// Holds send_mutex_ and batch_mutex_. The last of them, or null; the others are in sending_.
+std::unique_ptr<FrameBuffer> Session::TakeFramesLocked() {
+  if (sealed_count_ != 0) [[unlikely]] {
+    sending_.swap(sealed_);
+    sealed_count_ = 0;
+  }
   flushed_.store(appended_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  return std::move(open_);
 }
 
 // Holds send_mutex_.
-void Session::SendTaken() {
-  for (auto& frame : sending_) {
-    Status sent = link_->SendFrame(std::move(frame));
-    if (!sent.ok()) {
-      OnClosed(sent);
-      break;
-    }
+void Session::SendTaken(std::unique_ptr<FrameBuffer>&& last) {
+  if (!sending_.empty()) [[unlikely]] {
+    for (auto& frame : sending_) SendOne(std::move(frame));
+    sending_.clear();
   }
-  sending_.clear();
+  if (last != nullptr) SendOne(std::move(last));
+}
+
+inline void Session::SendOne(std::unique_ptr<FrameBuffer>&& frame) {
+  Status sent = link_->SendFrame(std::move(frame));
+  if (!sent.ok()) [[unlikely]]
+    OnClosed(sent);
 }
 
 bool Session::HasSealed() {
   std::lock_guard lock(batch_mutex_);
-  return !sealed_.empty();
+  return sealed_count_ != 0;
 }
 
 void Session::FlushLoop() {

@@ -113,18 +113,22 @@ class Session final : public LinkObserver {
 
  private:
   uint32_t Append(const Record& record, Waiter* waiter, uint64_t transfer, size_t* sealed);
-  uint32_t AppendLocked(const Record& record, Waiter* waiter, uint64_t transfer, size_t* sealed);
-  void TakeFramesLocked();
-  void SendTaken();
+  uint32_t AppendLocked(const Record& record, Waiter* waiter, uint64_t transfer);
+  std::unique_ptr<FrameBuffer> TakeFramesLocked();
+  void SendTaken(std::unique_ptr<FrameBuffer>&& last);
+  void SendOne(std::unique_ptr<FrameBuffer>&& frame);
+  void SealLocked();
   std::byte* RoomLocked(size_t bytes);
   std::byte* FreshRoomLocked(size_t bytes);
-  size_t CommitLocked(size_t bytes, bool quiet);
+  void CommitLocked(size_t bytes, bool quiet);
   void SendLater(size_t sealed);
   void WakeFlusher();
   bool FallAsleep();
   bool HasSealed();
   void AwaitReply(Waiter& waiter);
-  void PumpUntil(Waiter& waiter, std::unique_lock<Mutex>& lock);
+  void PumpUntil(Waiter& waiter);
+  void FollowUntilWoken(Waiter& waiter);
+  Waiter* TakePendingLocked(uint32_t serial);
   void PromoteLocked();
   void ProgressLoop();
   void FlushLoop();
@@ -157,6 +161,7 @@ class Session final : public LinkObserver {
   std::unique_ptr<FrameBuffer> open_;
   using Frames = std::vector<std::unique_ptr<FrameBuffer>>;
   Frames sealed_;
+  size_t sealed_count_ = 0;  // of those: each post looks at it
   size_t frames_ahead_ = 0;
   uint32_t serial_ = 0;
   Mutex send_mutex_;
@@ -177,7 +182,7 @@ class Session final : public LinkObserver {
   bool pumping_ = false;
   bool progress_pumps_ = false;
   bool progress_called_ = false;  // an eventfd write is under way to it
-  uint64_t last_wait_ns_ = 0;
+  uint64_t waits_ = 0;            // that callers have ended, or begun while another thread read
   CondVar progress_wake_;
   int progress_fd_ = -1;
 
@@ -193,21 +198,18 @@ class Session final : public LinkObserver {
 };
 
 inline std::byte* Session::RoomLocked(size_t bytes) {
-  if (open_ != nullptr && open_->room().size() >= bytes) [[likely]]
-    return open_->room().data();
-  return FreshRoomLocked(bytes);
+  std::byte* room = open_ != nullptr ? open_->RoomFor(bytes) : nullptr;
+  return room != nullptr ? room : FreshRoomLocked(bytes);
 }
 
-// How many frames are full by now.
-inline size_t Session::CommitLocked(size_t bytes, bool quiet) {
+inline void Session::CommitLocked(size_t bytes, bool quiet) {
   open_->Commit(bytes);
   const uint64_t appended = appended_.load(std::memory_order_relaxed) + 1;
   if (!quiet) last_work_.store(appended, std::memory_order_release);
   appended_.store(appended, std::memory_order_release);
-  if (open_->used_bytes() >= kBatchBytes || open_->records() == 0xFFFF) [[unlikely]] {
-    sealed_.push_back(std::move(open_));
-  }
-  return sealed_.size();
+  static_assert(kBatchBytes / sizeof(RecordHeader) < UINT16_MAX);  // the header can count them
+  if (open_->used_bytes() >= kBatchBytes) [[unlikely]]
+    SealLocked();
 }
 
 // The flusher sends, so that a busy caller makes no system call; one that is ahead of it helps.
@@ -226,7 +228,8 @@ inline void Session::PostWhole(RecordHeader* header) {
     std::byte* at = RoomLocked(header->bytes);
     header->serial = ++serial_;
     std::memcpy(at, header, header->bytes);
-    sealed = CommitLocked(header->bytes, false);
+    CommitLocked(header->bytes, false);
+    sealed = sealed_count_;
   }
   SendLater(sealed);
 }

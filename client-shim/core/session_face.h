@@ -60,14 +60,18 @@ void UpdateAllClear();
 // Counts the call, checks init, fork and context; nullptr-safe. Returns CUDA_SUCCESS or the code
 // the entry must return.
 CUresult EnterWithCare(CallId call, Needs needs);
+// The calling thread, if all is clear and its context lives; else null: then with care.
+[[gnu::always_inline]] inline ThreadState* ClearThread() {
+  if (!g_all_clear.load(std::memory_order_acquire)) [[unlikely]]
+    return nullptr;
+  ThreadState* self = t_thread;
+  const Context* context = self == nullptr ? nullptr : self->current;
+  const bool is_alive = context != nullptr && context->alive.load(std::memory_order_relaxed);
+  return is_alive ? self : nullptr;
+}
 [[gnu::always_inline]] inline CUresult Enter(CallId call, Needs needs) {
-  if (needs == Needs::kContext && g_all_clear.load(std::memory_order_acquire)) [[likely]] {
-    const ThreadState* self = t_thread;
-    const Context* context = self == nullptr ? nullptr : self->current;
-    if (context != nullptr && context->alive.load(std::memory_order_relaxed)) [[likely]] {
-      return InfoOf(call).capture == CallCapture::kUnsafe ? CheckUnsafeInCapture() : CUDA_SUCCESS;
-    }
-  }
+  if (needs == Needs::kContext && ClearThread() != nullptr) [[likely]]
+    return InfoOf(call).capture == CallCapture::kUnsafe ? CheckUnsafeInCapture() : CUDA_SUCCESS;
   return EnterWithCare(call, needs);
 }
 

@@ -29,8 +29,8 @@
 namespace farcall::client {
 
 namespace {
-constexpr uint64_t kStayAwayNs =
-    1'000'000;  // the progress thread leaves the socket to callers that come this often
+// The progress thread leaves the socket to callers that come this often.
+constexpr auto kStayAway = std::chrono::milliseconds(2);
 constexpr auto kChunkSlice = std::chrono::milliseconds(500);
 
 // Of a goodbye: none, and none that we know, ends the session as well.
@@ -64,13 +64,13 @@ CUresult Session::WaitRecord(const Record& record, Reply* reply) {
   waiter.reply = reply;
   {
     std::lock_guard sending(send_mutex_);
+    std::unique_ptr<FrameBuffer> last;
     {
       std::lock_guard lock(batch_mutex_);
-      size_t sealed = 0;
-      AppendLocked(record, &waiter, 0, &sealed);
-      TakeFramesLocked();
+      AppendLocked(record, &waiter, 0);
+      last = TakeFramesLocked();
     }
-    SendTaken();
+    SendTaken(std::move(last));
   }
   AwaitReply(waiter);
   if (has_output_.load(std::memory_order_acquire)) DrainOutput();
@@ -79,41 +79,48 @@ CUresult Session::WaitRecord(const Record& record, Reply* reply) {
 }
 
 void Session::AwaitReply(Waiter& waiter) {
-  std::unique_lock lock(wait_mutex_);
+  std::lock_guard lock(wait_mutex_);
   while (!waiter.done.load(std::memory_order_acquire)) {
-    if (ended_.load() != 0) {
+    if (ended_.load() != 0) [[unlikely]] {
       waiter.status = ended();
       std::erase(pending_, &waiter);
       break;
     }
-    if (!pumping_) {
-      PumpUntil(waiter, lock);
-      continue;
+    if (!pumping_) [[likely]] {
+      PumpUntil(waiter);
+    } else {
+      FollowUntilWoken(waiter);
     }
-    if (progress_pumps_ && !progress_called_) {
-      progress_called_ = true;
-      uint64_t one = 1;
-      ssize_t ignored = write(progress_fd_, &one, sizeof(one));
-      (void)ignored;
-    }
-    followers_.push_back(&waiter);
-    waiter.wake.Wait(lock);
-    std::erase(followers_, &waiter);
   }
-  last_wait_ns_ = NowNs();
+  ++waits_;
   if (!pumping_) PromoteLocked();
 }
 
-void Session::PumpUntil(Waiter& waiter, std::unique_lock<Mutex>& lock) {
+// Holds wait_mutex_, but not while it reads.
+inline void Session::PumpUntil(Waiter& waiter) {
   pumping_ = true;
-  lock.unlock();
+  wait_mutex_.unlock();
   while (!waiter.done.load(std::memory_order_acquire) &&
          ended_.load(std::memory_order_relaxed) == 0) {
     Status pumped = link_->Pump(Clock::time_point::max());  // until the link closes
-    if (!pumped.ok()) OnClosed(pumped);
+    if (!pumped.ok()) [[unlikely]]
+      OnClosed(pumped);
   }
-  lock.lock();
+  wait_mutex_.lock();
   pumping_ = false;
+}
+
+// Holds wait_mutex_, but not while it sleeps: another thread reads.
+void Session::FollowUntilWoken(Waiter& waiter) {
+  if (progress_pumps_ && !progress_called_) {
+    progress_called_ = true;
+    uint64_t one = 1;
+    ssize_t ignored = write(progress_fd_, &one, sizeof(one));
+    (void)ignored;
+  }
+  followers_.push_back(&waiter);
+  waiter.wake.Wait(wait_mutex_);
+  std::erase(followers_, &waiter);
 }
 
 void Session::PollOnce() {
@@ -143,13 +150,14 @@ void Session::PromoteLocked() {
 }
 
 void Session::ProgressLoop() {
+  uint64_t seen_waits = 0;
   while (ended_.load(std::memory_order_relaxed) == 0) {
     {
       std::unique_lock lock(wait_mutex_);
-      bool callers_read = pumping_ || !followers_.empty() || NowNs() - last_wait_ns_ < kStayAwayNs;
-      if (callers_read) {
-        progress_wake_.WaitUntil(lock, Clock::now() + std::chrono::milliseconds(2));
-        if (pumping_ || NowNs() - last_wait_ns_ < kStayAwayNs) continue;
+      if (pumping_ || !followers_.empty() || waits_ != seen_waits) {
+        seen_waits = waits_;
+        progress_wake_.WaitUntil(lock, Clock::now() + kStayAway);
+        if (pumping_ || waits_ != seen_waits) continue;
       }
       pumping_ = progress_pumps_ = true;
     }
@@ -164,7 +172,7 @@ void Session::ProgressLoop() {
         ssize_t ignored = read(progress_fd_, &drained, sizeof(drained));
         (void)ignored;
         progress_called_ = false;
-        last_wait_ns_ = NowNs();
+        ++waits_;
       }
       PromoteLocked();
     }
@@ -190,22 +198,35 @@ Status Session::OnFrame(const FrameView& frame) {
   return Status();
 }
 
-Status Session::HandleReply(const RecordHeader& header, std::span<const std::byte> body) {
-  if (body.size() < 8)
-    return Status(Code::kMalformed, "a reply of " + std::to_string(body.size()) + " bytes");
+namespace {
+[[gnu::noinline]] Status MalformedReply(const char* what, uint64_t value) {
+  return Status(Code::kMalformed, what + std::to_string(value));
+}
+}  // namespace
+
+// The caller that waits for the answer to that record, which it stops to do, or null.
+inline Waiter* Session::TakePendingLocked(uint32_t serial) {
+  for (Waiter*& pending : pending_) {
+    if (pending->serial == serial) {
+      Waiter* waiter = pending;
+      pending = pending_.back();
+      pending_.pop_back();
+      return waiter;
+    }
+  }
+  return nullptr;
+}
+
+inline Status Session::HandleReply(const RecordHeader& header, std::span<const std::byte> body) {
+  if (body.size() < 8) [[unlikely]]
+    return MalformedReply("a reply of so few bytes: ", body.size());
   int32_t status = 0;
   std::memcpy(&status, body.data(), sizeof(status));
   evidence_.fetch_add(1, std::memory_order_release);
   std::lock_guard lock(wait_mutex_);
-  auto found = std::find_if(pending_.begin(), pending_.end(),
-                            [&](Waiter* waiter) { return waiter->serial == header.serial; });
-  if (found == pending_.end()) {
-    return Status(Code::kMalformed,
-                  "a reply to record " + std::to_string(header.serial) + " that nobody waits for");
-  }
-  Waiter* waiter = *found;
-  *found = pending_.back();
-  pending_.pop_back();
+  Waiter* waiter = TakePendingLocked(header.serial);
+  if (waiter == nullptr) [[unlikely]]
+    return MalformedReply("nobody waits for a reply to record ", header.serial);
   waiter->status = static_cast<CUresult>(status);
   if (waiter->reply != nullptr) {
     waiter->reply->status = waiter->status;

@@ -176,15 +176,16 @@ CUresult PostLarge(const LaunchHead& head, Attributes attributes, const KernelIn
 }
 
 // After Enter, which has seen that the thread has a context.
-[[gnu::always_inline]] inline CUresult Launch(CUfunction f, const LaunchShape& shape,
-                                              CUstream stream, void** values, void** extra,
-                                              Attributes attributes) {
-  const ThreadState* self = t_thread;
+//   `is_clear`  and that g_all_clear was true
+template <bool is_clear>
+[[gnu::always_inline]] inline CUresult Launch(const ThreadState* self, CUfunction f,
+                                              const LaunchShape& shape, CUstream stream,
+                                              void** values, void** extra, Attributes attributes) {
   Function* function = FindFunction(reinterpret_cast<uint64_t>(f));
   LaunchRecord record;  // not cleared: only what is written leaves
   if (function == nullptr || !ToWire(stream, &record.head.stream)) [[unlikely]]
     return CUDA_ERROR_INVALID_HANDLE;
-  if (HasSeveralServers()) [[unlikely]] {
+  if (!is_clear && HasSeveralServers()) [[unlikely]] {
     const CUresult here = BringToStream(function, stream);
     if (here != CUDA_SUCCESS) return here;
   }
@@ -208,14 +209,15 @@ CUresult PostLarge(const LaunchHead& head, Attributes attributes, const KernelIn
     return status;
   PushMirrors();
   record.parameter_bytes = info.parameter_bytes;
-  return PostWhole(CallId::cuLaunchKernel, *self, &record.header,
-                   offsetof(LaunchRecord, parameters) + AlignUp(info.parameter_bytes, 8));
+  const size_t bytes = offsetof(LaunchRecord, parameters) + AlignUp(info.parameter_bytes, 8);
+  return is_clear ? PostWholeAtOnce(CallId::cuLaunchKernel, *self, &record.header, bytes)
+                  : PostWhole(CallId::cuLaunchKernel, *self, &record.header, bytes);
 }
 
 // One for all calls but the usual one.
 CUresult LaunchAny(CUfunction f, const LaunchShape& shape, CUstream stream, void** values,
                    void** extra, Attributes attributes) {
-  return Launch(f, shape, stream, values, extra, attributes);
+  return Launch<false>(t_thread, f, shape, stream, values, extra, attributes);
 }
 
 }  // namespace
@@ -241,12 +243,14 @@ CUresult Entry_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int 
                               unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,
                               unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
                               void** kernelParams, void** extra) {
-  const CUresult refused = Enter(CallId::cuLaunchKernel, Needs::kContext);
-  if (refused != CUDA_SUCCESS) [[unlikely]]
-    return refused;
+  static_assert(InfoOf(CallId::cuLaunchKernel).capture != CallCapture::kUnsafe);
   LaunchShape shape = {
       {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes};
-  return Launch(f, shape, hStream, kernelParams, extra, {});
+  const ThreadState* self = ClearThread();
+  if (self != nullptr) [[likely]]
+    return Launch<true>(self, f, shape, hStream, kernelParams, extra, {});
+  const CUresult refused = EnterWithCare(CallId::cuLaunchKernel, Needs::kContext);
+  return refused != CUDA_SUCCESS ? refused : LaunchAny(f, shape, hStream, kernelParams, extra, {});
 }
 
 CUresult Call_cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** kernelParams,

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/link/frame_check.h"
 
+#include <cstddef>
 #include <cstdio>
+#include <cstring>
 
 #include "proto/crc32c.h"
 
@@ -76,16 +78,21 @@ uint32_t SumOf(const FrameHeader& header, std::span<const std::byte> frame) {
 
 }  // namespace
 
-bool HasRightSum(const FrameHeader& header, std::span<const std::byte> frame) {
-  return header.crc32c == 0 || header.crc32c == SumOf(header, frame);
+bool HasRightSum(const FrameHeader& header, std::span<std::byte> frame) {
+  if (header.crc32c == 0) {
+    return true;
+  }
+  std::memset(frame.data() + offsetof(FrameHeader, crc32c), 0, sizeof(header.crc32c));
+  return header.crc32c == Crc32c(0, frame);
 }
 
 Status CheckFrameSum(const FrameHeader& header, std::span<const std::byte> frame) {
-  if (HasRightSum(header, frame)) {
+  const uint32_t sum = SumOf(header, frame);
+  if (header.crc32c == 0 || header.crc32c == sum) {
     return {};
   }
   char right[32];
-  std::snprintf(right, sizeof(right), "0x%x by its bytes", SumOf(header, frame));
+  std::snprintf(right, sizeof(right), "0x%x by its bytes", sum);
   return Malformed("frame: crc32c", header.crc32c, right);
 }
 

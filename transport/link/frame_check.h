@@ -18,8 +18,9 @@ inline bool IsSound(const FrameHeader& header) {
                                 header.flags <= kFrameAsks
                           : header.records != 0 && header.flags == 0);
 }
-// Of a whole frame, whose header this is: its checksum is right, or 0.
-bool HasRightSum(const FrameHeader& header, std::span<const std::byte> frame);
+// Of a whole frame, whose header this is a copy of: its checksum is right, or 0. Clears the
+// checksum within the frame, which the caller alone may write.
+bool HasRightSum(const FrameHeader& header, std::span<std::byte> frame);
 
 //   Errors  kMalformed, naming field and value
 Status CheckFrameHeader(const FrameHeader& header);

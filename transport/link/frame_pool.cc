@@ -26,10 +26,7 @@ size_t FramePool::Capacity(size_t record_bytes) {
   return kFrameClasses[ClassOf(kFrameClasses, record_bytes)];
 }
 
-std::unique_ptr<FrameBuffer> FramePool::Take(size_t record_bytes) {
-  if (record_bytes == kBatchRoomBytes && at_hand_ != nullptr) [[likely]] {
-    return std::move(at_hand_);
-  }
+std::unique_ptr<FrameBuffer> FramePool::TakeOfClass(size_t record_bytes) {
   auto& list = free_[ClassOf(kFrameClasses, record_bytes)];
   if (list.empty()) {
     return nullptr;
@@ -39,18 +36,12 @@ std::unique_ptr<FrameBuffer> FramePool::Take(size_t record_bytes) {
   return frame;
 }
 
-void FramePool::Give(std::unique_ptr<FrameBuffer> frame) {
+void FramePool::GiveToClass(std::unique_ptr<FrameBuffer>&& frame) {
   size_t record_bytes = FrameAccess::CapacityBytes(*frame) - sizeof(FrameHeader);
-  if (record_bytes == kBatchRoomBytes && at_hand_ == nullptr) [[likely]] {
-    FrameAccess::Reset(*frame);
-    at_hand_ = std::move(frame);
-    return;
-  }
   size_t at = ClassOf(kFrameClasses, record_bytes);
   if (kFrameClasses[at] != record_bytes || (free_[at].size() + 1) * record_bytes > kKeepBytes) {
     return;
   }
-  FrameAccess::Reset(*frame);
   free_[at].push_back(std::move(frame));
 }
 

@@ -28,11 +28,25 @@ class FrameAccess {
 class FramePool {
  public:
   // Null if the pool has none of that class; Capacity() is what to allocate then.
-  std::unique_ptr<FrameBuffer> Take(size_t record_bytes);
-  void Give(std::unique_ptr<FrameBuffer> frame);
+  std::unique_ptr<FrameBuffer> Take(size_t record_bytes) {
+    const bool is_at_hand = record_bytes == kBatchRoomBytes && at_hand_ != nullptr;
+    return is_at_hand ? std::move(at_hand_) : TakeOfClass(record_bytes);
+  }
+  void Give(std::unique_ptr<FrameBuffer>&& frame) {
+    FrameAccess::Reset(*frame);
+    if (FrameAccess::CapacityBytes(*frame) == kBatchRoomBytes + sizeof(FrameHeader) &&
+        at_hand_ == nullptr) [[likely]] {
+      at_hand_ = std::move(frame);
+    } else {
+      GiveToClass(std::move(frame));
+    }
+  }
   static size_t Capacity(size_t record_bytes);
 
  private:
+  std::unique_ptr<FrameBuffer> TakeOfClass(size_t record_bytes);
+  void GiveToClass(std::unique_ptr<FrameBuffer>&& frame);
+
   static constexpr size_t kKeepBytes = 4u << 20;  // per class
   std::array<std::vector<std::unique_ptr<FrameBuffer>>, 6> free_;
   std::unique_ptr<FrameBuffer> at_hand_;  // of a batch's size: all that a caller in turn needs

@@ -24,7 +24,7 @@ class LinkHandle final : public Link {
   std::unique_ptr<FrameBuffer> TakeBuffer(size_t capacity_bytes) override {
     return core_->TakeBuffer(capacity_bytes);
   }
-  Status SendFrame(std::unique_ptr<FrameBuffer> frame) override {
+  Status SendFrame(std::unique_ptr<FrameBuffer>&& frame) override {
     return core_->SendFrame(std::move(frame));
   }
   Status SendTransfer(uint64_t transfer, uint64_t offset, std::span<const std::byte> bytes,

@@ -35,7 +35,7 @@ class LinkCore {
 
   // log_out.cc
   std::unique_ptr<FrameBuffer> TakeBuffer(size_t capacity_bytes);
-  Status SendFrame(std::unique_ptr<FrameBuffer> frame);
+  Status SendFrame(std::unique_ptr<FrameBuffer>&& frame);
   size_t TailBytes();
   // log_in.cc
   Status Pump(Clock::time_point deadline, int wake_fd);
@@ -117,7 +117,7 @@ class LinkCore {
 
   // log_out.cc
   Status WaitTailRoom(size_t bytes);
-  Status AppendFrame(std::unique_ptr<FrameBuffer> frame, bool closing, uint64_t* seq);
+  Status AppendFrame(std::unique_ptr<FrameBuffer>&& frame, bool closing, uint64_t* seq);
   void StampControl();
   bool GatherLogLocked();
   void AdvanceLogLocked(size_t bytes);
@@ -134,14 +134,16 @@ class LinkCore {
   bool HasReader() const { return reader_ != nullptr && reader_generation_ == generation_; }
   bool RefreshReader();
   bool WaitAttached(Clock::time_point deadline, int wake_fd);
-  Result<size_t> ReceiveSpinning(Clock::time_point deadline, int wake_fd);
+  Result<size_t> ReceiveSpinning(Clock::time_point deadline, int wake_fd, SpinPolicy::Ns budget);
   std::span<std::byte> ReceiveRoom();
   Status DeliverBuffered(bool* any);
   bool IsNews(const FrameHeader& header) const {
     return header.ack > acks_seen_ || header.chunk_ack > chunk_acks_seen_;
   }
-  Status DeliverFrame(const FrameHeader& header, std::span<const std::byte> frame);
+  Status DeliverFrame(const FrameHeader& header, std::span<std::byte> frame);
+  Status RefuseFrame(const FrameHeader& header, uint64_t expected) const;
   Status HandleAcks(const FrameHeader& header);
+  Status RefuseAcks(const FrameHeader& header) const;
   void HandleGoodbye(std::span<const std::byte> body);
   void AcknowledgeIfDue();
   // bulk_out.cc

@@ -44,8 +44,15 @@ Status LinkCore::Pump(Clock::time_point deadline, int wake_fd) {
       }
       return {Code::kTimeout, "link: not connected"};
     }
-    Result<size_t> got =
-        is_readable ? reader_->TryReceive(ReceiveRoom()) : ReceiveSpinning(deadline, wake_fd);
+    // A caller that waits for its answer: the question has just left, and where spins are in vain,
+    // so is one look.
+    const bool awaits_answer = wake_fd < 0 && deadline != Clock::time_point();
+    const SpinPolicy::Ns budget =
+        awaits_answer && !is_readable ? answer_spin_.Budget() : SpinPolicy::Ns::zero();
+    const bool looks = is_readable || !awaits_answer || budget != SpinPolicy::Ns::zero();
+    Result<size_t> got = !looks        ? Result<size_t>(size_t{0})
+                         : is_readable ? reader_->TryReceive(ReceiveRoom())
+                                       : ReceiveSpinning(deadline, wake_fd, budget);
     is_readable = false;
     if (!got.ok()) {
       Lose(reader_generation_, got.status());
@@ -111,23 +118,17 @@ std::span<std::byte> LinkCore::ReceiveRoom() {
 }
 
 // Spins a little before it gives up: waking a sleeping thread costs more than most answers take.
-Result<size_t> LinkCore::ReceiveSpinning(Clock::time_point deadline, int wake_fd) {
-  // A caller that waits for its answer, or a thread that takes what comes, if it comes.
+//   `budget`  of a caller that waits for its answer; zero for a thread that takes what comes, if it
+//             comes, and has one of its own
+Result<size_t> LinkCore::ReceiveSpinning(Clock::time_point deadline, int wake_fd,
+                                         SpinPolicy::Ns budget) {
   SpinPolicy& policy = wake_fd < 0 ? answer_spin_ : idle_spin_;
-  const bool awaits_answer = wake_fd < 0 && deadline != Clock::time_point();
-  SpinPolicy::Ns budget{};
-  if (awaits_answer) {
-    budget = policy.Budget();
-    if (budget == SpinPolicy::Ns::zero()) {
-      return size_t{0};  // its question has just left: where spins are in vain, so is one look
-    }
-  }
   std::span<std::byte> room = ReceiveRoom();
   Result<size_t> got = reader_->TryReceive(room);
   if (!got.ok() || *got != 0) {
     return got;
   }
-  if (!awaits_answer) {
+  if (budget == SpinPolicy::Ns::zero()) {
     if (deadline <= Clock::now()) {
       return got;
     }
@@ -147,7 +148,7 @@ Result<size_t> LinkCore::ReceiveSpinning(Clock::time_point deadline, int wake_fd
   return got;
 }
 
-Status LinkCore::DeliverBuffered(bool* any) {
+inline Status LinkCore::DeliverBuffered(bool* any) {
   size_t at = 0;
   while (received_bytes_ - at >= sizeof(FrameHeader)) {
     FrameHeader header;
@@ -169,8 +170,17 @@ Status LinkCore::DeliverBuffered(bool* any) {
   return {};
 }
 
-Status LinkCore::DeliverFrame(const FrameHeader& header, std::span<const std::byte> frame) {
-  if (!HasRightSum(header, frame)) {
+[[gnu::noinline]] Status LinkCore::RefuseFrame(const FrameHeader& header, uint64_t expected) const {
+  if (header.seq != expected) {
+    return {Code::kMalformed,
+            "frame: seq " + std::to_string(header.seq) + ", expected " + std::to_string(expected)};
+  }
+  return {Code::kMalformed, "frame: chunks_sent " + std::to_string(header.chunks_sent) + ", was " +
+                                std::to_string(peer_chunks_sent_) + " before"};
+}
+
+inline Status LinkCore::DeliverFrame(const FrameHeader& header, std::span<std::byte> frame) {
+  if (!HasRightSum(header, frame)) [[unlikely]] {
     return CheckFrameSum(header, frame);
   }
   if (IsNews(header)) {
@@ -186,13 +196,8 @@ Status LinkCore::DeliverFrame(const FrameHeader& header, std::span<const std::by
   if (header.seq < expected) {
     return {};
   }  // outside the log, or sent again after we had it
-  if (header.seq != expected) {
-    return {Code::kMalformed,
-            "frame: seq " + std::to_string(header.seq) + ", expected " + std::to_string(expected)};
-  }
-  if (header.chunks_sent < peer_chunks_sent_) {
-    return {Code::kMalformed, "frame: chunks_sent " + std::to_string(header.chunks_sent) +
-                                  ", was " + std::to_string(peer_chunks_sent_) + " before"};
+  if (header.seq != expected || header.chunks_sent < peer_chunks_sent_) [[unlikely]] {
+    return RefuseFrame(header, expected);
   }
   std::span<const std::byte> records = frame.subspan(sizeof(FrameHeader));
   RecordCursor all(records);
@@ -235,16 +240,21 @@ void LinkCore::HandleGoodbye(std::span<const std::byte> body) {
                /*tell_peer=*/false);
 }
 
-Status LinkCore::HandleAcks(const FrameHeader& header) {
+// Holds mutex_.
+[[gnu::noinline]] Status LinkCore::RefuseAcks(const FrameHeader& header) const {
+  if (header.ack > offered_seq_) {
+    return {Code::kMalformed, "frame: ack " + std::to_string(header.ack) + ", only " +
+                                  std::to_string(offered_seq_) + " frames were sent"};
+  }
+  return {Code::kMalformed, "frame: chunk_ack " + std::to_string(header.chunk_ack) + ", only " +
+                                std::to_string(chunk_offered_) + " chunks were sent"};
+}
+
+inline Status LinkCore::HandleAcks(const FrameHeader& header) {
   {
     std::lock_guard lock(mutex_);
-    if (header.ack > offered_seq_) {
-      return {Code::kMalformed, "frame: ack " + std::to_string(header.ack) + ", only " +
-                                    std::to_string(offered_seq_) + " frames were sent"};
-    }
-    if (header.chunk_ack > chunk_offered_) {
-      return {Code::kMalformed, "frame: chunk_ack " + std::to_string(header.chunk_ack) + ", only " +
-                                    std::to_string(chunk_offered_) + " chunks were sent"};
+    if (header.ack > offered_seq_ || header.chunk_ack > chunk_offered_) [[unlikely]] {
+      return RefuseAcks(header);
     }
     acks_seen_ = acked_seq_ = std::max(acked_seq_, header.ack);
     chunk_acks_seen_ = chunk_acked_ = std::max(chunk_acked_, header.chunk_ack);
