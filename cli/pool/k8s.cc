@@ -171,6 +171,9 @@ void AddController(CLI::App* k8s, int& exit_code) {
                    "how long another controller waits for one that has died")
       ->check(CLI::Range(3, 300))
       ->capture_default_str();
+  command->add_flag(
+      "--elastic-gpu", options->has_elastic,
+      "binds ElasticGPUClaims of elasticgpu.io too, whose resources have to be there");
   command->add_option("--identity", options->identity,
                       "name of this process in the lease (default: its host and a random number)");
   command->add_option("--health-listen", options->health_listen,

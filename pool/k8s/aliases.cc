@@ -45,6 +45,11 @@ std::string Pointer(std::string name) {
   return name;
 }
 
+std::string Percent(uint32_t milli) {
+  const std::string whole = std::to_string(milli / 10);
+  return whole + (milli % 10 != 0 ? "." + std::to_string(milli % 10) : std::string()) + "%";
+}
+
 // A container that is to be translated.
 struct Found {
   std::string path;  // as RFC 6901 has it
@@ -72,6 +77,7 @@ class Translator final {
     for (const char* list : kLists)
       if (Status done = ReadList(list); !done.ok()) return done;
     if (Status done = ReadKai(); !done.ok()) return done;
+    if (Status done = ReadElasticClaims(); !done.ok()) return done;
     if (found_.empty()) return Translation();
     if (Status done = CheckInitContainers(); !done.ok()) return done;
     if (Status done = CheckOwnWords(); !done.ok()) return done;
@@ -204,6 +210,32 @@ class Translator final {
                                 ": the pod has no such container"};
   }
 
+  // An ElasticGPUClaim that an annotation gives a container, which then asks for nothing itself.
+  Status ReadElasticClaims() {
+    auto containers = spec_.find("containers");
+    for (const auto& [annotation, value] : annotations_.items()) {
+      const std::string wanted = ElasticContainer(annotation);
+      for (size_t i = 0; !wanted.empty() && containers != spec_.end() && containers->is_array() &&
+                         i < containers->size();
+           ++i) {
+        const Json& container = (*containers)[i];
+        const Json& resources = Member(container, "resources");
+        if (Text(container, "name") != wanted) continue;
+        for (const Found& found : found_)
+          if (found.name == wanted)
+            return {Code::kInvalid, "annotation " + Printable(annotation) + ", and container " +
+                                        wanted + " asks as well; use one"};
+        if (!Text(Member(resources, "limits"), kResource).empty()) continue;
+        Found found;
+        found.path = "/spec/containers/" + std::to_string(i);
+        found.name = wanted;
+        found.has_requests = !Member(resources, "requests").empty();
+        found_.push_back(std::move(found));
+      }
+    }
+    return {};
+  }
+
   // "0.5" to thousandths, rounded up.
   static bool ReadFraction(const std::string& text, uint32_t* milli) {
     Decimal number;
@@ -304,23 +336,6 @@ class Translator final {
     if (!whole.contains(pointer) || !whole.at(pointer).is_object()) Add(at, Json::object());
   }
 
-  static std::string Percent(uint32_t milli) {
-    const std::string whole = std::to_string(milli / 10);
-    return whole + (milli % 10 != 0 ? "." + std::to_string(milli % 10) : std::string()) + "%";
-  }
-
-  static std::map<std::string, std::string> WordsOf(const VgpuAsk& ask) {
-    std::map<std::string, std::string> words;
-    if (ask.memory_milli != 0) words["mem"] = Percent(ask.memory_milli);
-    if (ask.memory_bytes != 0)
-      words["mem"] = ask.memory_bytes % kGib == 0 ? std::to_string(ask.memory_bytes / kGib) + "Gi"
-                                                  : std::to_string(ask.memory_bytes / kMib) + "Mi";
-    if (ask.share_milli != 0) words["share"] = Percent(ask.share_milli);
-    if (ask.limit_milli != 0) words["limit"] = Percent(ask.limit_milli);
-    if (!ask.priority.empty()) words["priority"] = ask.priority;
-    return words;
-  }
-
   void Annotate() {
     std::map<std::string, std::string> words;
     const bool are_alike = std::all_of(found_.begin(), found_.end(), [&](const Found& found) {
@@ -367,6 +382,18 @@ class Translator final {
 };
 
 }  // namespace
+
+std::map<std::string, std::string> WordsOf(const VgpuAsk& ask) {
+  std::map<std::string, std::string> words;
+  if (ask.memory_milli != 0) words["mem"] = Percent(ask.memory_milli);
+  if (ask.memory_bytes != 0)
+    words["mem"] = ask.memory_bytes % kGib == 0 ? std::to_string(ask.memory_bytes / kGib) + "Gi"
+                                                : std::to_string(ask.memory_bytes / kMib) + "Mi";
+  if (ask.share_milli != 0) words["share"] = Percent(ask.share_milli);
+  if (ask.limit_milli != 0) words["limit"] = Percent(ask.limit_milli);
+  if (!ask.priority.empty()) words["priority"] = ask.priority;
+  return words;
+}
 
 Result<Translation> TranslatePod(const Json& pod, const AliasOptions& options) {
   if (!pod.is_object()) return Status(Code::kInvalid, "the object is no pod");

@@ -3,6 +3,7 @@
 // annotations that the device plugin reads.
 #pragma once
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -22,6 +23,9 @@ struct Translation {
   nlohmann::json patch = nlohmann::json::array();  // RFC 6902; empty: the pod stays as it is
   std::vector<std::string> warnings;               // for the user who made the pod
 };
+
+// What a container wants, in the words of our annotations: mem, share, limit, priority.
+std::map<std::string, std::string> WordsOf(const VgpuAsk& ask);
 
 // Translates a pod as the API server admits it. A pod that has been translated is left as it is.
 //   Errors  kInvalid: the container, what it asks, and what would be right

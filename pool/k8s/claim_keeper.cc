@@ -249,14 +249,15 @@ Result<std::string> ClaimKeeper::BindAlone(const PodContainer& container, const 
 Result<std::string> ClaimKeeper::LookNamed(const PodContainer& container, const std::string& name,
                                            uint32_t count) {
   constexpr int kHttpNotFound = 404;
-  const std::string who = "VGPUClaim " + container.space + "/" + name;
+  const bool is_elastic = name.rfind(kElasticClaim, 0) == 0;
+  const std::string who = is_elastic ? "ElasticGPUClaim " + container.space + "/" +
+                                           name.substr(sizeof(kElasticClaim) - 1)
+                                     : "VGPUClaim " + container.space + "/" + name;
   ApiAnswer answer;
-  const Status got = api_->Get(std::string("/apis/") + kGroupVersion + "/namespaces/" +
-                                   container.space + "/vgpuclaims/" + name,
-                               &answer);
+  const Status got = api_->Get(ClaimPath(container.space, name), &answer);
   if (answer.status == kHttpNotFound) return Status(Code::kTimeout, "there is no " + who);
   FARCALL_TRY(got);
-  Result<ClaimObject> object = ReadClaim(answer.body);
+  Result<ClaimObject> object = is_elastic ? ReadElasticClaim(answer.body) : ReadClaim(answer.body);
   if (!object.ok()) return object.status();
   const ClaimStatus& status = object->status;
   if (object->is_deleting) return Status(Code::kTimeout, who + " is being deleted");

@@ -23,8 +23,11 @@ constexpr int kMostSteps = 20;
 constexpr int kHttpNotFound = 404, kHttpConflict = 409;
 
 std::string PathOf(const ClaimObject& object) {
-  return std::string("/apis/") + kGroupVersion + "/namespaces/" + object.space + "/vgpuclaims/" +
-         object.name;
+  return ClaimPath(object.space, object.name);
+}
+
+std::string TitleOf(const ClaimObject& object) {
+  return (object.is_elastic() ? "ElasticGPUClaim " : "VGPUClaim ") + object.own_name();
 }
 
 void Say(const std::string& line) {
@@ -33,6 +36,8 @@ void Say(const std::string& line) {
 }
 
 EventOn On(const ClaimObject& object) {
+  if (object.is_elastic())
+    return {kElasticGroupVersion, "ElasticGPUClaim", object.space, object.own_name(), object.uid};
   return {kGroupVersion, "VGPUClaim", object.space, object.name, object.uid};
 }
 
@@ -248,7 +253,8 @@ Status ClaimLoop::Patch(const ClaimObject& object, const char* part, const nlohm
   // Somebody else has changed it: the watch tells what it is now, and wakes us.
   if (answer.status == kHttpConflict) return {Code::kTimeout, "it has changed meanwhile"};
   FARCALL_TRY(done);
-  Result<ClaimObject> after = ReadClaim(answer.body);
+  Result<ClaimObject> after =
+      object.is_elastic() ? ReadElasticClaim(answer.body) : ReadClaim(answer.body);
   if (!after.ok()) return after.status();
   view_->Keep(*after);
   return {};
@@ -279,7 +285,7 @@ void ClaimLoop::TellChange(const ClaimObject& object, const ClaimStatus& status)
   events_.Tell(On(object), type, reason, message);
   if (status.pod_uid.empty()) return;
   events_.Tell({"v1", "Pod", object.space, status.pod, status.pod_uid}, type, "VGPUClaim" + reason,
-               "VGPUClaim " + object.name + ": " + message);
+               TitleOf(object) + ": " + message);
 }
 
 void ClaimLoop::TellOthers(const ClaimObject& object, const std::vector<PodUse>& pods) {
@@ -287,7 +293,7 @@ void ClaimLoop::TellOthers(const ClaimObject& object, const std::vector<PodUse>&
   for (const PodUse& pod : pods)
     if (pod.uid != object.status.pod_uid)
       events_.Tell({"v1", "Pod", object.space, pod.name, pod.uid}, "Warning", "VGPUClaimInUse",
-                   "VGPUClaim " + object.name + ": pod " + object.status.pod +
+                   TitleOf(object) + ": pod " + object.status.pod +
                        " has it; this one waits until that has ended");
 }
 

@@ -70,6 +70,14 @@ bool ClaimObject::has_finalizer() const {
   return std::find(finalizers.begin(), finalizers.end(), kFinalizer) != finalizers.end();
 }
 
+std::string ClaimPath(const std::string& space, const std::string& name) {
+  const bool is_elastic = name.rfind(kElasticClaim, 0) == 0;
+  return std::string("/apis/") + (is_elastic ? kElasticGroupVersion : kGroupVersion) +
+         "/namespaces/" + space +
+         (is_elastic ? "/elasticgpuclaims/" + name.substr(sizeof(kElasticClaim) - 1)
+                     : "/vgpuclaims/" + name);
+}
+
 bool IsOlder(const std::string& version, const std::string& than) {
   uint64_t one = 0, other = 0;
   auto read = [](const std::string& text, uint64_t* number) {

@@ -14,6 +14,7 @@
 namespace farcall::k8s {
 
 inline constexpr char kGroupVersion[] = "farcall.io/v1alpha1";
+inline constexpr char kElasticGroupVersion[] = "elasticgpu.io/v1alpha1";
 inline constexpr char kProvisioner[] = "farcall.io/pool";
 inline constexpr char kFinalizer[] = "farcall.io/claim";
 inline constexpr uint32_t kMaxCount = 64;
@@ -54,7 +55,16 @@ struct ClaimObject {
   ClaimStatus status;
 
   bool has_finalizer() const;
+  // Of elasticgpu.io. Its name then begins with kElasticClaim.
+  bool is_elastic() const { return name.rfind(kElasticClaim, 0) == 0; }
+  // As the API server has it.
+  std::string own_name() const {
+    return is_elastic() ? name.substr(sizeof(kElasticClaim) - 1) : name;
+  }
 };
+
+// Where the API server has a claim; `name` begins with kElasticClaim, or is a VGPUClaim's.
+std::string ClaimPath(const std::string& space, const std::string& name);
 
 // Whether one version of an object is older than another, where both are numbers.
 bool IsOlder(const std::string& version, const std::string& than);
@@ -62,6 +72,10 @@ bool IsOlder(const std::string& version, const std::string& than);
 //   Errors  kMalformed (no such object: which field is missing or not what it should be)
 Result<ClaimObject> ReadClaim(const nlohmann::json& object);
 Result<ClaimClass> ReadClass(const nlohmann::json& object);
+// The same of elasticgpu.io, in every spelling that was published. Their names begin with
+// kElasticClaim, also the classes'.
+Result<ClaimObject> ReadElasticClaim(const nlohmann::json& object);
+Result<ClaimClass> ReadElasticClass(const nlohmann::json& object);
 
 // What a claim asks of the pool; of the class what it does not say itself. `of_class` may be null.
 //   Errors  kInvalid: the field, its value, and what would be right

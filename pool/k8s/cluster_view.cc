@@ -16,10 +16,15 @@ using Json = nlohmann::json;
 
 constexpr size_t kMostClaims = 100'000, kMostPods = 500'000, kMostClasses = 1000;
 
-const ObjectList& ClaimList() {
-  static const auto* const list =
-      new ObjectList{std::string("/apis/") + kGroupVersion + "/vgpuclaims", "", "VGPUClaims"};
-  return *list;
+ObjectList ClaimList(bool is_elastic) {
+  if (is_elastic)
+    return {std::string("/apis/") + kElasticGroupVersion + "/elasticgpuclaims", "",
+            "ElasticGPUClaims"};
+  return {std::string("/apis/") + kGroupVersion + "/vgpuclaims", "", "VGPUClaims"};
+}
+
+bool IsElastic(const std::string& name) {
+  return name.rfind(kElasticClaim, 0) == 0;
 }
 
 // The claims that a pod's containers name.
@@ -60,11 +65,6 @@ class ClusterView::Sink : public ObjectSink {
  protected:
   // Under the lock: forgets what is not in `listed_`.
   virtual void Drop() = 0;
-  template <typename Map>
-  static void DropFrom(Map* map, const std::set<typename Map::key_type>& kept) {
-    for (auto at = map->begin(); at != map->end();)
-      at = kept.count(at->first) == 0 ? map->erase(at) : std::next(at);
-  }
   static Status TooMany(const char* what) {
     return {Code::kMalformed, std::string("API server: too many ") + what};
   }
@@ -76,9 +76,9 @@ class ClusterView::Sink : public ObjectSink {
 
 class ClusterView::ClaimSink final : public Sink {
  public:
-  using Sink::Sink;
+  ClaimSink(ClusterView* view, bool is_elastic) : Sink(view), is_elastic_(is_elastic) {}
   Status Put(const Json& object) override {
-    Result<ClaimObject> claim = ReadClaim(object);
+    Result<ClaimObject> claim = Read(object);
     if (!claim.ok()) return claim.status();
     if (is_listing_) listed_.insert(claim->uid);
     if (listed_.size() > kMostClaims) return TooMany("VGPUClaims");
@@ -87,7 +87,7 @@ class ClusterView::ClaimSink final : public Sink {
     return {};
   }
   Status Remove(const Json& object) override {
-    Result<ClaimObject> claim = ReadClaim(object);
+    Result<ClaimObject> claim = Read(object);
     if (!claim.ok()) return claim.status();
     const ClaimKey key{claim->space, claim->name};
     {
@@ -103,17 +103,26 @@ class ClusterView::ClaimSink final : public Sink {
 
  protected:
   void Drop() override {
-    DropFrom(&view_->keys_, listed_);
-    for (auto at = view_->claims_.begin(); at != view_->claims_.end();)
-      at = listed_.count(at->second.uid) == 0 ? view_->claims_.erase(at) : std::next(at);
+    for (auto at = view_->claims_.begin(); at != view_->claims_.end();) {
+      const bool is_gone =
+          at->second.is_elastic() == is_elastic_ && listed_.count(at->second.uid) == 0;
+      if (is_gone) view_->keys_.erase(at->second.uid);
+      at = is_gone ? view_->claims_.erase(at) : std::next(at);
+    }
   }
+
+ private:
+  Result<ClaimObject> Read(const Json& object) const {
+    return is_elastic_ ? ReadElasticClaim(object) : ReadClaim(object);
+  }
+  const bool is_elastic_;
 };
 
 class ClusterView::ClassSink final : public Sink {
  public:
-  using Sink::Sink;
+  ClassSink(ClusterView* view, bool is_elastic) : Sink(view), is_elastic_(is_elastic) {}
   Status Put(const Json& object) override {
-    Result<ClaimClass> read = ReadClass(object);
+    Result<ClaimClass> read = is_elastic_ ? ReadElasticClass(object) : ReadClass(object);
     if (!read.ok()) return read.status();
     {
       std::lock_guard lock(view_->mutex_);
@@ -130,14 +139,23 @@ class ClusterView::ClassSink final : public Sink {
   Status Remove(const Json& object) override {
     {
       std::lock_guard lock(view_->mutex_);
-      view_->classes_.erase(TextAt(object, "metadata", "name"));
+      view_->classes_.erase((is_elastic_ ? kElasticClaim : "") +
+                            TextAt(object, "metadata", "name"));
     }
     view_->on_change_(std::nullopt);
     return {};
   }
 
  protected:
-  void Drop() override { DropFrom(&view_->classes_, listed_); }
+  void Drop() override {
+    for (auto at = view_->classes_.begin(); at != view_->classes_.end();)
+      at = IsElastic(at->first) == is_elastic_ && listed_.count(at->first) == 0
+               ? view_->classes_.erase(at)
+               : std::next(at);
+  }
+
+ private:
+  const bool is_elastic_;
 };
 
 class ClusterView::PodSink final : public Sink {
@@ -195,17 +213,25 @@ class ClusterView::PodSink final : public Sink {
   }
 };
 
-Result<std::unique_ptr<ClusterView>> ClusterView::Make(const ApiAddress& address,
+Result<std::unique_ptr<ClusterView>> ClusterView::Make(const ApiAddress& address, bool has_elastic,
                                                        OnChange on_change) {
-  auto view = std::unique_ptr<ClusterView>(new ClusterView(std::move(on_change)));
-  view->sinks_.push_back(std::make_unique<ClaimSink>(view.get()));
-  view->sinks_.push_back(std::make_unique<ClassSink>(view.get()));
-  view->sinks_.push_back(std::make_unique<PodSink>(view.get()));
-  const ObjectList lists[] = {
-      ClaimList(),
-      {std::string("/apis/") + kGroupVersion + "/vgpuclasses", "", "VGPUClasses"},
-      {"/api/v1/pods", "", "pods"}};
-  for (size_t i = 0; i < std::size(lists); ++i) {
+  auto view = std::unique_ptr<ClusterView>(new ClusterView(has_elastic, std::move(on_change)));
+  std::vector<ObjectList> lists;
+  auto add = [&](ObjectList list, std::unique_ptr<Sink> sink) {
+    lists.push_back(std::move(list));
+    view->sinks_.push_back(std::move(sink));
+  };
+  add(ClaimList(false), std::make_unique<ClaimSink>(view.get(), false));
+  add({std::string("/apis/") + kGroupVersion + "/vgpuclasses", "", "VGPUClasses"},
+      std::make_unique<ClassSink>(view.get(), false));
+  if (has_elastic) {
+    add(ClaimList(true), std::make_unique<ClaimSink>(view.get(), true));
+    add({std::string("/apis/") + kElasticGroupVersion + "/elasticgpuclasses", "",
+         "ElasticGPUClasses"},
+        std::make_unique<ClassSink>(view.get(), true));
+  }
+  add({"/api/v1/pods", "", "pods"}, std::make_unique<PodSink>(view.get()));
+  for (size_t i = 0; i < lists.size(); ++i) {
     Result<std::unique_ptr<ApiClient>> api = ApiClient::Make(address);
     if (!api.ok()) return api.status();
     view->apis_.push_back(std::move(*api));
@@ -215,7 +241,8 @@ Result<std::unique_ptr<ClusterView>> ClusterView::Make(const ApiAddress& address
   return view;
 }
 
-ClusterView::ClusterView(OnChange on_change) : on_change_(std::move(on_change)) {}
+ClusterView::ClusterView(bool has_elastic, OnChange on_change)
+    : has_elastic_(has_elastic), on_change_(std::move(on_change)) {}
 
 ClusterView::~ClusterView() {
   Stop();
@@ -231,7 +258,7 @@ void ClusterView::Stop() {
 
 bool ClusterView::is_synced() {
   std::lock_guard lock(mutex_);
-  return synced_ == 3;
+  return synced_ == watches_.size();
 }
 
 std::optional<ClaimObject> ClusterView::Claim(const ClaimKey& key) {
@@ -298,14 +325,17 @@ Result<std::optional<PodUse>> ClusterView::CurrentPod(const ClaimKey& key, const
 
 Result<std::set<std::string>> ClusterView::CurrentUids() {
   std::set<std::string> uids;
-  std::string version;
-  FARCALL_TRY(ListObjects(
-      apis_.front().get(), ClaimList(),
-      [&uids](const Json& object) {
-        uids.insert(TextAt(object, "metadata", "uid"));
-        return Status();
-      },
-      &version));
+  for (const bool is_elastic : {false, true}) {
+    if (is_elastic && !has_elastic_) continue;
+    std::string version;
+    FARCALL_TRY(ListObjects(
+        apis_.front().get(), ClaimList(is_elastic),
+        [&uids](const Json& object) {
+          uids.insert(TextAt(object, "metadata", "uid"));
+          return Status();
+        },
+        &version));
+  }
   return uids;
 }
 

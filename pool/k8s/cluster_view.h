@@ -27,12 +27,14 @@ class ClusterView final {
   // `on_change`: this claim may have changed, or a pod that names it; nullopt: any. Called by the
   // watches' own threads.
   using OnChange = std::function<void(const std::optional<ClaimKey>&)>;
-  static Result<std::unique_ptr<ClusterView>> Make(const ApiAddress& address, OnChange on_change);
+  // `has_elastic`: those of elasticgpu.io as well, whose names begin with kElasticClaim.
+  static Result<std::unique_ptr<ClusterView>> Make(const ApiAddress& address, bool has_elastic,
+                                                   OnChange on_change);
   ~ClusterView();
   void Start();
   void Stop();
 
-  // Whether all three lists have been told once.
+  // Whether all lists have been told once.
   bool is_synced();
   std::optional<ClaimObject> Claim(const ClaimKey& key);
   std::optional<ClaimKey> KeyOf(const std::string& uid);
@@ -59,8 +61,9 @@ class ClusterView final {
     std::vector<ClaimKey> keys;
   };
 
-  explicit ClusterView(OnChange on_change);
+  ClusterView(bool has_elastic, OnChange on_change);
 
+  const bool has_elastic_;
   const OnChange on_change_;
   std::mutex mutex_;
   std::map<ClaimKey, ClaimObject> claims_;
@@ -68,7 +71,7 @@ class ClusterView final {
   std::map<std::string, ClaimClass> classes_;
   std::map<std::string, KnownPod> pods_;  // by uid
   std::map<ClaimKey, std::set<std::string>> users_;
-  int synced_ = 0;
+  size_t synced_ = 0;
   std::vector<std::unique_ptr<ApiClient>> apis_;
   std::vector<std::unique_ptr<Sink>> sinks_;
   std::vector<std::unique_ptr<ListWatch>> watches_;

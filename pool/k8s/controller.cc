@@ -122,7 +122,7 @@ int RunController(const ControllerOptions& options) {
     if (WaitForStop(kRetrySeconds)) return kExitOk;
   }
   Result<std::unique_ptr<ClusterView>> view =
-      ClusterView::Make(options.api, [&](const std::optional<ClaimKey>& key) {
+      ClusterView::Make(options.api, options.has_elastic, [&](const std::optional<ClaimKey>& key) {
         if (key)
           loop->Wake(*key);
         else

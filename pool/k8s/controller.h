@@ -12,6 +12,7 @@ namespace farcall::k8s {
 struct ControllerOptions {
   pool::PoolAddress pool;
   std::string project_root;       // as SpaceProjects has it
+  bool has_elastic = false;       // ElasticGPUClaims as well
   std::string space = "farcall";  // namespace of the lease
   std::string lease = "farcall-controller";
   std::string identity;  // of this process; "": host and a random number

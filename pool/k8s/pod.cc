@@ -43,6 +43,14 @@ void ReadContainers(const Json& spec, const char* list, Pod* pod) {
   }
 }
 
+// elasticgpu.io/egpuc-CONTAINER and egpuc.elasticgpu.io/CONTAINER name an ElasticGPUClaim.
+void ReadElasticWords(const Json& annotations, Pod* pod) {
+  for (const auto& [name, value] : annotations.items())
+    if (const std::string container = ElasticContainer(name);
+        value.is_string() && pod->asked.count(container) != 0)
+      pod->annotations.emplace("claim." + container, kElasticClaim + value.get<std::string>());
+}
+
 Status Wrong(const std::string& name, const std::string& value, const std::string& right) {
   return {Code::kInvalid, Printable(name) + " " + Quoted(value) + ": " + right};
 }
@@ -75,6 +83,12 @@ Status ReadMemory(const std::string& name, const std::string& value, Ask* ask) {
 
 }  // namespace
 
+std::string ElasticContainer(const std::string& annotation) {
+  for (const std::string_view start : {"elasticgpu.io/egpuc-", "egpuc.elasticgpu.io/"})
+    if (annotation.rfind(start, 0) == 0) return annotation.substr(start.size());
+  return "";
+}
+
 bool IsName(std::string_view text) {
   auto fits = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
@@ -106,6 +120,7 @@ Result<Pod> ReadPod(const Json& object) {
       pod.annotations[name.substr(sizeof(kPrefix) - 1)] = value.get<std::string>();
   ReadContainers(spec, "initContainers", &pod);
   ReadContainers(spec, "containers", &pod);
+  ReadElasticWords(Member(metadata, "annotations"), &pod);
   return pod;
 }
 
@@ -185,7 +200,8 @@ Result<Ask> ReadAsk(const Pod& pod, const std::string& container) {
   if (auto named = names.find("claim"); named != names.end()) {
     const std::string& claim = pod.annotations.at(named->second);
     // A name alone: what it names is of the pod's own namespace, whatever the pod says.
-    if (!IsName(claim))
+    const bool is_elastic = claim.rfind(kElasticClaim, 0) == 0;
+    if (!IsName(is_elastic ? claim.substr(sizeof(kElasticClaim) - 1) : claim))
       return Wrong(Annotation(named->second), claim,
                    "write the name of a VGPUClaim of the pod's namespace");
     for (const auto& [key, name] : names)

@@ -15,6 +15,9 @@ namespace farcall::k8s {
 // What kubelets count: one is one device of a container's claim.
 inline constexpr char kResource[] = "farcall.io/vgpu";
 
+// Before the name of an ElasticGPUClaim, where a VGPUClaim has its name alone.
+inline constexpr char kElasticClaim[] = "elasticgpuclaim/";
+
 struct Pod {
   std::string space;  // its namespace
   std::string name;
@@ -38,10 +41,14 @@ bool IsName(std::string_view text);
 //   Errors  kMalformed (no pod: which field is missing or not what it should be)
 Result<Pod> ReadPod(const nlohmann::json& object);
 
+// The container that an annotation gives an ElasticGPUClaim; "": it is no such annotation.
+std::string ElasticContainer(const std::string& annotation);
+
 struct Ask {
   pool::v1::ClaimRequest request;
   uint32_t memory_milli = 0;  // instead of its bytes: this part of each device's memory
-  std::string claim;          // a VGPUClaim of the pod's namespace, and nothing else; "": none
+  // A VGPUClaim of the pod's namespace, or an ElasticGPUClaim, and nothing else; "": none.
+  std::string claim;
 };
 
 // Reads one of mem, share, limit, priority, model and placer. `name` is what it is called where it

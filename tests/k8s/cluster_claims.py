@@ -23,10 +23,11 @@ class ClaimTests:
     def start_claims(cls):
         """The controller as a process of this machine, with the rights of deploy/k8s/claims."""
         deployed = cls.root / "deploy/k8s/claims"
-        for name in ("claim", "class", "rbac"):
-            cls.kubectl("apply", "-f", deployed / f"{name}.yaml")
-        for name in ("vgpuclaims", "vgpuclasses"):
-            crd = f"crd/{name}.farcall.io"
+        for folder in (deployed, deployed.with_name("elastic-gpu")):
+            for name in ("claim", "class", "rbac"):
+                cls.kubectl("apply", "-f", folder / f"{name}.yaml")
+        for name in ("vgpuclaims.farcall", "vgpuclasses.farcall", "elasticgpuclaims.elasticgpu", "elasticgpuclasses.elasticgpu"):  # fmt: skip
+            crd = f"crd/{name}.io"
             cls.kubectl("wait", "--for=condition=Established", "--timeout=60s", crd)
         (cls.folder / "controller-account").write_text(cls.account("farcall-controller"))
         cls.controller_log = open(cls.folder / "controller.log", "ab")
@@ -44,7 +45,15 @@ class ClaimTests:
 
     @classmethod
     def start_controller(cls, leads=True):
-        command = [FARCALL, "pool", "k8s", "controller", "--lease-seconds", LEASE_S]
+        command = [
+            FARCALL,
+            "pool",
+            "k8s",
+            "controller",
+            "--lease-seconds",
+            LEASE_S,
+            "--elastic-gpu",
+        ]
         command += ["--pool", cls.pool.url, "--ca", cls.folder / "ca.pem", "--project-root", "k8s"]
         command += [
             "--token-file",
@@ -240,6 +249,55 @@ class ClaimTests:
         self.wait_log("own", "round 1")
         projects = {int(claim["memory_bytes"]) // MIB: claim["project"] for claim in self.live()}
         self.assertEqual(projects, {128: "k8s/team-a", 192: "k8s", 256: "k8s"})
+
+    def test_an_elastic_gpu_claim_in_every_spelling_is_bound_and_used(self):
+        """The first is as articles about elastic GPUs have it, apiVersion v1alpha included."""
+        qgpu = "tke.cloud.tencent.com/qgpu-"
+        for name, version, of_class, resources, memory in (
+            ("article", "v1alpha", "storageClassName", {qgpu + "core": 10, qgpu + "memory": "1GB"}, GIB),
+            ("readme", "v1alpha1", "egpuClassName", {"gpushare.provisioner.elasticgpu.io/gpu-core": 10, "gpushare.provisioner.elasticgpu.io/gpu-memory": 1}, GIB),
+            ("schema", "v1alpha1", "elasticGPUClassName", {"elasticgpu.io/gpu-memory": 256}, 256 * MIB),
+        ):  # fmt: skip
+            with self.subTest(spelling=name):
+                made = {"apiVersion": f"elasticgpu.io/{version}", "metadata": {"name": name}}
+                self.apply(
+                    made
+                    | {"kind": "ElasticGPUClass", "provisioner": "elasticgpu.io/qgpu"}
+                    | {"reclaimPolicy": "Retain", "eGPUBindingMode": "Immediate"},
+                    made
+                    | {"kind": "ElasticGPUClaim"}
+                    | {"spec": {of_class: name, "resources": {"requests": resources}, "note": "x"}},
+                )
+                self.addCleanup(self.kubectl, "delete", "elasticgpuclaim", name, "--ignore-not-found")  # fmt: skip
+                self.make_elastic(name)
+                self.assertEqual(self.wait_log(name, r"memory (\d+)")[1], str(memory))
+                self.wait_log(name, "round 1")
+                self.wait_event(name, f"VGPUClaimBound.*ElasticGPUClaim {name}: claim c-")
+                told = json.loads(self.kubectl("get", "elasticgpuclaim", name, "-o", "json"))
+                self.assertEqual((told["status"]["phase"], told["spec"]["note"]), ("Bound", "x"))
+                print(f"  ElasticGPUClaim {name}: {told['status']}", flush=True)
+                self.kubectl("delete", "pod", name, "-n", "default", "--wait=true")
+                self.kubectl("delete", "elasticgpuclaim", name, "--timeout=60s")
+                self.wait_claims(0)
+
+    def make_elastic(self, name):
+        """As articles have it: the container asks for nothing, and the webhook adds a place."""
+        pod = self.pod_object(name, "stay", count=0)
+        key = "egpuc.elasticgpu.io/main" if name == "readme" else "elasticgpu.io/egpuc-main"
+        pod["metadata"]["annotations"] = {key: name}
+        self.kubectl("label", "--overwrite", "namespace", "default", "farcall.io/aliases=enabled")
+        self.addCleanup(self.kubectl, "label", "namespace", "default", "farcall.io/aliases-")
+        self.kubectl("create", "-f", "-", stdin=json.dumps(pod))
+        self.addCleanup(self.delete, name)
+
+    def test_every_overlay_is_one_for_the_real_server(self):
+        for overlay in sorted((self.root / "deploy/k8s").iterdir()):
+            with self.subTest(overlay=overlay.name):
+                made = self.kubectl("kustomize", overlay)
+                # policy/v1 came with 1.21.
+                parts = [part for part in made.split("\n---\n") if "policy/v1" not in part]
+                self.kubectl("apply", "--dry-run=server", "-f", "-", stdin="\n---\n".join(parts))
+        self.assertIn("--elastic-gpu", self.kubectl("kustomize", self.root / "deploy/k8s/elastic-gpu"))  # fmt: skip
 
     def test_deleting_a_claim_ends_it(self):
         self.make_claim("gone", mem="256Mi")

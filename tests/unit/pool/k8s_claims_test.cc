@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "pool/k8s/aliases.h"
 #include "pool/k8s/claim_object.h"
 #include "pool/k8s/claim_plan.h"
 #include "pool/k8s/owner.h"
@@ -266,6 +267,77 @@ TEST(ClaimObjects, APodNamesAClaimOfItsOwnNamespaceOrNone) {
   EXPECT_NE(ReadAsk(pod, "main").status().message().find("leave it out"), std::string::npos);
   pod.annotations = {{"claim.main", "data"}, {"claim", "else"}};
   EXPECT_EQ(ReadAsk(pod, "main")->claim, "data");
+}
+
+TEST(ElasticClaims, EverySpellingIsRead) {
+  const Json asks = {{"requests", {{"elasticgpu.io/gpu-memory", 256}}}};
+  for (const char* field : {"elasticGPUClassName", "egpuClassName", "storageClassName"}) {
+    Result<ClaimObject> claim = ReadElasticClaim(Object({{field, "k"}, {"resources", asks}}));
+    ASSERT_TRUE(claim.ok());
+    EXPECT_EQ(claim->class_name, "elasticgpuclaim/k") << field;
+    EXPECT_EQ(claim->own_name(), "c");
+    EXPECT_EQ(claim->words.at("mem"), "256Mi");
+  }
+  for (const char* field : {"eGPUBindingMode", "egpuBindingMode"}) {
+    Result<ClaimClass> read = ReadElasticClass({{"metadata", {{"name", "k"}}},
+                                                {"provisioner", "elasticgpu.io/qgpu"},
+                                                {"reclaimPolicy", "Retain"},
+                                                {field, "WaitForFirstConsumer"}});
+    ASSERT_TRUE(read.ok());
+    EXPECT_TRUE(read->retains && read->waits) << field;
+    EXPECT_EQ(read->provisioner, kProvisioner);
+    EXPECT_EQ(read->name, "elasticgpuclaim/k");
+  }
+  Result<ClaimClass> other =
+      ReadElasticClass({{"metadata", {{"name", "k"}}}, {"provisioner", "example.com/other"}});
+  EXPECT_EQ(other->provisioner, "example.com/other");
+}
+
+TEST(ElasticClaims, ResourcesAreThoseOfTheAliases) {
+  auto read = [](const Json& requests) {
+    return *ReadElasticClaim(Object({{"resources", {{"requests", requests}}}}));
+  };
+  const std::string qgpu = "tke.cloud.tencent.com/qgpu-";
+  for (const char* memory : {"4", "4Gi", "4GB"}) {
+    const ClaimObject claim = read({{qgpu + "core", 10}, {qgpu + "memory", memory}});
+    EXPECT_EQ(claim.wrong, "") << memory;
+    EXPECT_EQ(claim.words.at("mem"), "4Gi");
+    EXPECT_EQ(claim.words.at("limit"), "10%");
+  }
+  EXPECT_EQ(read({{qgpu + "core", 200}}).count, 2u);
+  EXPECT_NE(read({{qgpu + "core", 7}, {qgpu + "memory", 1}}).wrong.find("steps of 5"),
+            std::string::npos);
+  EXPECT_NE(read(Json::object()).wrong.find("write what it asks"), std::string::npos);
+  EXPECT_NE(read({{qgpu + "memory", 1}, {"elasticgpu.io/gpu-memory", 256}}).wrong.find("of one"),
+            std::string::npos);
+  EXPECT_FALSE(ReadElasticClaim(Json()).ok());
+  EXPECT_FALSE(ReadElasticClaim(Object({{"resources", "none"}}))->wrong.empty());
+}
+
+TEST(ElasticClaims, APodNamesOneByEitherAnnotation) {
+  for (const char* annotation : {"elasticgpu.io/egpuc-main", "egpuc.elasticgpu.io/main"}) {
+    Json object = {
+        {"metadata",
+         {{"namespace", "n"}, {"name", "p"}, {"uid", "p-1"}, {"annotations", {{annotation, "c"}}}}},
+        {"spec",
+         {{"containers",
+           Json::array({{{"name", "main"}, {"resources", {{"limits", {{kResource, "1"}}}}}}})}}}};
+    Result<Pod> pod = ReadPod(object);
+    ASSERT_TRUE(pod.ok());
+    EXPECT_EQ(ReadAsk(*pod, "main")->claim, "elasticgpuclaim/c") << annotation;
+    object["metadata"]["annotations"][annotation] = "other/c";
+    EXPECT_FALSE(ReadAsk(*ReadPod(object), "main").ok());
+    // The webhook gives the container a place.
+    object["metadata"]["annotations"][annotation] = "c";
+    object["spec"]["containers"][0]["resources"] = Json::object();
+    Result<Translation> done = TranslatePod(object, {});
+    ASSERT_TRUE(done.ok());
+    const Json patched = object.patch(done->patch);
+    EXPECT_EQ(patched["spec"]["containers"][0]["resources"]["limits"][kResource], "1");
+  }
+  EXPECT_EQ(ClaimPath("n", "elasticgpuclaim/c"),
+            "/apis/elasticgpu.io/v1alpha1/namespaces/n/elasticgpuclaims/c");
+  EXPECT_EQ(ClaimPath("n", "c"), "/apis/farcall.io/v1alpha1/namespaces/n/vgpuclaims/c");
 }
 
 }  // namespace
