@@ -214,7 +214,10 @@ CUresult cuTexRefGetMaxAnisotropy(int* out, CUtexref handle) {
   return Get(handle, &TextureReference::anisotropy, out);
 }
 CUresult cuTexRefSetFlags(CUtexref handle, unsigned int flags) {
-  return Set(handle, &TextureReference::flags, flags);
+  constexpr unsigned kFlags = CU_TRSF_READ_AS_INTEGER | CU_TRSF_NORMALIZED_COORDINATES |
+                              CU_TRSF_SRGB | CU_TRSF_DISABLE_TRILINEAR_OPTIMIZATION |
+                              CU_TRSF_SEAMLESS_CUBEMAP;
+  return Set(handle, &TextureReference::flags, flags, (flags & ~kFlags) == 0);
 }
 CUresult cuTexRefGetFlags(unsigned int* out, CUtexref handle) {
   return Get(handle, &TextureReference::flags, out);

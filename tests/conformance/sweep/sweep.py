@@ -5,8 +5,9 @@ code with those that cuda.h documents for the function.
 
     sweep.py LIBRARY --header cuda.h [--only REGEX] [--all]     one line for each difference; --all: for each call
 
-A difference is a code that the function's comment does not list, success where an argument is null, negative or destroyed, a
-process that ends and a call that does not return. Sizes and counts of the caller's own arrays are not made larger than they are.
+A difference is a code that the function's comment does not list, success where an argument is null, negative, too large
+(2^31 - 1) or destroyed, a process that ends and a call that does not return. Sizes and counts of the caller's own arrays are not
+made larger than they are.
 """
 
 from __future__ import annotations
@@ -164,7 +165,7 @@ def verdict(function, kind: str, what: str, result: str, codes) -> str | None:
         return None
     name = codes.get(int(result), result)
     if name == "CUDA_SUCCESS":
-        wrong = what in ("destroyed", "foreign", "minus one") or (
+        wrong = what in ("destroyed", "foreign", "minus one", "large") or (
             what == "null" and kind.replace("const ", "").strip() not in ("CUstream",)
         )
         return "success" if wrong else None
