@@ -20,6 +20,7 @@ FUNCTIONS = {
     "cudnn": ".*",
     "cufft": r"cufftExec\w+|cufftXtExec|cufftGetSize\w*|cufftSetPlan\w+",
     "curand": ".*",
+    "cusolver": r"cusolverDnS(potr[fs](Batched)?|getrf|geqrf|orgqr|ormqr|orgbr|sytrd|sytri|gesvd)(_bufferSize)?|cusolverDnXlarft",
     "cusparse": r"cusparse(SpM[MV]|SDDMM|Sp[SM][VM]_\w+|SparseToDense|DenseToSparse_\w+|Axpby|Gather|Scatter|SpVV|Create(Const)?(Csr|Dn\w+))(_bufferSize)?",
 }
 FEWEST = {
@@ -28,6 +29,7 @@ FEWEST = {
     "cudnn": 400,
     "cufft": 60,
     "curand": 80,
+    "cusolver": 400,
     "cusparse": 200,
 }  # calls: fewer means that a plan fell out
 
