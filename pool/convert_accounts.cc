@@ -23,6 +23,7 @@ pb::User ToProto(const User& user) {
   told.set_tenant(user.tenant);
   told.set_created(user.created_unix);
   told.set_revision(user.revision);
+  told.set_subject(user.subject);
   return told;
 }
 
@@ -59,7 +60,8 @@ std::optional<User> UserOf(const std::string& stored) {
   pb::StoredUser read;
   if (!read.ParseFromString(stored)) return std::nullopt;
   User user{read.user().name(),    read.user().tenant(),  {},
-            read.user().machine(), read.user().created(), read.user().revision()};
+            read.user().machine(), read.user().created(), read.user().revision(),
+            read.user().subject()};
   for (const pb::RoleBinding& told : read.user().roles())
     if (auto binding = ToBinding(told.role(), told.project())) user.roles.push_back(*binding);
   return user;

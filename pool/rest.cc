@@ -115,6 +115,7 @@ const std::vector<Route>& Routes() {
       MakeRoute("DELETE", "/v1/users/{id}", "name", &Service::RemoveUser),
       MakeRoute("POST", "/v1/users/{id}:grant", "name", &Service::GrantRole),
       MakeRoute("POST", "/v1/users/{id}:revoke", "name", &Service::RevokeRole),
+      MakeRoute("POST", "/v1/login", nullptr, &Service::LogIn),
       MakeRoute("POST", "/v1/tokens", nullptr, &Service::NewToken),
       MakeRoute("GET", "/v1/tokens", nullptr, &Service::ListTokens),
       MakeRoute("DELETE", "/v1/tokens/{id}", "id", &Service::RevokeToken),
@@ -438,7 +439,8 @@ Status RestServer::OpenHealth(const std::string& host, int port) {
 void RestServer::AddHandlers() {
   server_->set_pre_routing_handler(
       [this](const httplib::Request& request, httplib::Response& response) {
-        static const std::set<std::string> open = {"/healthz", "/readyz", "/v1/pool", "/v1/join"};
+        static const std::set<std::string> open = {"/healthz", "/readyz", "/v1/pool", "/v1/join",
+                                                   "/v1/login"};
         if (open.count(request.path) != 0 || Recognise(request))
           return httplib::Server::HandlerResponse::Unhandled;
         Say(response, Failed(401, "unauthenticated", "the token is wrong", "Authorization",

@@ -84,7 +84,7 @@ int ServePool(const PoolServeOptions& options,
   const bool wants_certificates = !options.tls.authorities.empty();
   RaiseDescriptorLimit();
   HostPort data, rest, grpc, health;
-  bool wants_accounts = options.accounts;
+  bool wants_accounts = options.accounts || options.oidc.given();
   for (const auto& [flag, is_given] : {std::pair("--token-verifier", !options.clients.empty()),
                                        {"--tls-client-ca", wants_certificates}})
     if (is_given && options.token.empty() && !wants_accounts)
@@ -118,6 +118,7 @@ int ServePool(const PoolServeOptions& options,
   Service service(&controller, {loaded.pool, loaded.key, options.spread, options.join_token,
                                 callers.wants_token() || !options.join_token.empty(), "", "", "",
                                 "", options.max_queue_priority});
+  if (options.oidc.given()) service.SetProvider(options.oidc);
   GrpcServer grpc_server(&service,
                          {options.grpc, callers, loaded.pool, PublicHalf(loaded.key), options.tls});
   RestServer rest_server(&service, callers, options.tls);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "pool/core/core.h"
+#include "pool/oidc/provider.h"
 #include "proto/status.h"
 #include "proto/token.h"
 #include "transport/tls/tls_session.h"
@@ -25,6 +26,7 @@ struct PoolServeOptions {
   // Called once, with the token of the first operator, where a pool that wants tokens had none.
   std::function<void(const std::string& token)> first_operator;
   std::string join_token;  // lasts; empty: hosts join by tokens that are made for each
+  OidcOptions oidc;        // where people log in
   TlsFiles tls;            // of all addresses but health's
   bool plaintext = false;  // other hosts may connect without TLS
   bool spread = false;

@@ -416,6 +416,10 @@ Outcome Service::GetInfo(const Caller&, pb::Info* info) {
   info->set_data(options_.data);
   info->set_health(options_.health);
   info->set_version(kServerVersion);
+  if (provider_ != nullptr) {
+    info->set_oidc_issuer(provider_->options().rules.issuer);
+    info->set_oidc_client(provider_->options().rules.audience);
+  }
   return {};
 }
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "pool/callers.h"
 #include "pool/controller.h"
 #include "pool/convert.h"
+#include "pool/oidc/provider.h"
 #include "pool/places.h"
 
 namespace farcall::pool {
@@ -71,6 +73,10 @@ class Service {
   Outcome ListTokens(const Caller& caller, const pb::ListTokensRequest& request,
                      pb::TokenList* list);
   Outcome RevokeToken(const Caller& caller, const pb::TokenName& name, pb::Token* told);
+  // Who logged in at the pool's OpenID provider gets a token (service_oidc.cc). Anybody's: what
+  // counts is what the provider has signed.
+  Outcome LogIn(const Caller& caller, const pb::OidcLogin& request, pb::Token* told);
+  void SetProvider(const OidcOptions& options);  // before it is asked
   // Tells the audit of what was done or, with status 403, refused. `in`, `out`: may be nullptr.
   void Audit(const Caller& caller, const Rule& rule, const std::string& source,
              const google::protobuf::Message* in, const google::protobuf::Message* out, int status);
@@ -127,6 +133,11 @@ class Service {
   Outcome SetRole(const Caller& caller, const pb::RoleChange& request, bool is_taken,
                   pb::User* user);
   Outcome ChangeUser(AccountEvent event, const std::string& name, pb::User* user);
+  // With a new secret, which `told` then has.
+  Outcome MakeToken(AccessToken token, bool is_machine, pb::Token* told);
+  // Of who logged in at the provider: the user and the roles that it then has.
+  Outcome FindOrAdd(const ProvenIdentity& proven, const std::vector<RoleBinding>& roles,
+                    User* user);
   Outcome FillToken(const Caller& caller, const pb::TokenRequest& request, AccessToken* token,
                     bool* is_machine);
   Outcome Describe(const Caller& caller, const std::string& id, pb::Claim* claim);
@@ -141,7 +152,8 @@ class Service {
     std::chrono::steady_clock::time_point at;
   };
   std::map<std::string, HostWord> statuses_;
-  Places waiters_{24, 8};  // threads of the addresses that wait for a claim
+  std::unique_ptr<OidcProvider> provider_;  // nullptr: the pool has none
+  Places waiters_{24, 8};                   // threads of the addresses that wait for a claim
 };
 
 // Whom lists and the audit call so.

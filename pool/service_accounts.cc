@@ -26,13 +26,6 @@ Outcome Forbidden(const std::string& why, const std::string& field) {
   return Failed(403, "forbidden", why, field, "ask an operator of the pool");
 }
 
-// Its user's tenant: no other user's, also not of one who had that name before.
-std::string NewTenant(const std::string& name) {
-  std::array<uint8_t, 4> random;
-  RandomBytes(random);
-  return "user-" + name + "-" + HexOf(random);
-}
-
 bool IsTheirs(const Caller& caller, const AccessToken& token) {
   return caller.is_operator ||
          (!caller.user.empty() ? token.user == caller.user
@@ -40,6 +33,12 @@ bool IsTheirs(const Caller& caller, const AccessToken& token) {
 }
 
 }  // namespace
+
+std::string NewTenant(const std::string& name) {
+  std::array<uint8_t, 4> random;
+  RandomBytes(random);
+  return "user-" + name + "-" + HexOf(random);
+}
 
 Outcome Service::AddUser(const Caller&, const pb::User& request, pb::User* user) {
   pool::AddUser event;
@@ -171,6 +170,10 @@ Outcome Service::NewToken(const Caller& caller, const pb::TokenRequest& request,
                     "expires_s");
     if (request.expires_s() != 0) token.expires_unix = UnixSeconds() + request.expires_s();
   }
+  return MakeToken(std::move(token), is_machine, told);
+}
+
+Outcome Service::MakeToken(AccessToken token, bool is_machine, pb::Token* told) {
   const std::string secret = std::string(!token.claim.empty() ? kClaimToken
                                          : is_machine         ? kMachineToken
                                                               : kUserToken) +

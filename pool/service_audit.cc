@@ -53,7 +53,11 @@ void Service::Audit(const Caller& caller, const Rule& rule, const std::string& s
   entry.source = Printable(source);
   entry.verb = rule.verb;
   entry.status = status;
-  if (in != nullptr) {
+  // What somebody logs in by is a secret: whose token came of it is told.
+  if (rule.verb == "login") {
+    if (out != nullptr && status < 300) entry.object = Printable(NameIn(*out), 128);
+    entry.detail = entry.object.empty() ? "" : "a token of the provider's user";
+  } else if (in != nullptr) {
     entry.object = NameIn(*in);
     if (entry.object.empty() && out != nullptr) entry.object = NameIn(*out);
     entry.object = Printable(entry.object, 128);

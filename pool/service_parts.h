@@ -23,6 +23,9 @@ inline std::optional<uint64_t> IfRevision(uint64_t revision) {
   return revision == 0 ? std::nullopt : std::optional(revision);
 }
 
+// A new user's tenant: no other user's, also not of one who had that name before.
+std::string NewTenant(const std::string& name);
+
 inline Outcome NoClaim(const std::string& id) {
   return Failed(404, "not_found", "there is no claim '" + id.substr(0, 64) + "'", "id",
                 "farcall pool list shows them");

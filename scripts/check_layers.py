@@ -49,7 +49,8 @@ LAYERS = {
     "server/control_plane": "server/worker server/control proto settings",
     # The pool: its core knows nobody, and no part of it the server.
     "pool/core": "proto settings",
-    "pool": "pool/core listener transport proto settings",
+    "pool/oidc": "pool/core transport proto",
+    "pool": "pool/core pool/oidc listener transport proto settings",
     # Kubernetes: what a kubelet and an API server are asked, with the pool's client.
     "pool/k8s": "pool transport proto settings",
     "server/pool_agent": "pool server/worker server/state server/control proto",

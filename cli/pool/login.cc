@@ -18,6 +18,7 @@
 #include "cli/login_file.h"
 #include "cli/pool/call.h"
 #include "cli/pool/commands.h"
+#include "cli/pool/oidc_login.h"
 #include "cli/pool/pool_options.h"
 #include "cli/pool_tls.h"
 #include "generated/proto/pool.pb.h"
@@ -102,7 +103,33 @@ int WhoAmI(const PoolOptions& pool) {
   return code;
 }
 
-int LogIn(const PoolOptions& pool) {
+struct LoginFlags {
+  PoolOptions pool;
+  bool by_device = false, by_browser = false;
+  std::string oidc_ca;
+};
+
+// A token of the pool for who logs in at its provider.
+Status AskProvider(const LoginFlags& flags, pool::PoolAddress* address) {
+  pb::Info info;
+  if (Status asked = pool::RestGet(*address, "/v1/pool", &info); !asked.ok()) return asked;
+  if (info.oidc_issuer().empty())
+    return {Code::kRefused,
+            "this pool has no OpenID provider (farcall pool serve --oidc-issuer names one)"};
+  const OidcLoginAt at{info.oidc_issuer(), info.oidc_client(), flags.oidc_ca};
+  Result<std::string> proof = flags.by_browser ? LogInByBrowser(at) : LogInByDevice(at);
+  if (!proof.ok()) return proof.status();
+  pb::OidcLogin login;
+  login.set_id_token(*proof);
+  pb::Token token;
+  if (Status asked = pool::RestCall(*address, "POST", "/v1/login", &login, &token); !asked.ok())
+    return asked;
+  address->token = token.token();
+  return {};
+}
+
+int LogIn(const LoginFlags& flags) {
+  const PoolOptions& pool = flags.pool;
   if (pool.url.rfind("https://", 0) != 0 &&
       !(pool.url.rfind("http://", 0) == 0 && IsLoopbackUrl("tcp://" + pool.url.substr(7))))
     return Fail("login", {Code::kInvalid, "URL '" + pool.url +
@@ -111,8 +138,11 @@ int LogIn(const PoolOptions& pool) {
   pool::PoolAddress address;
   address.url = pool.url;
   address.tls = PoolTlsFiles(pool.tls);
-  if (Status read = ReadPoolToken(pool.token_file, &address.token); !read.ok())
+  if (flags.by_device || flags.by_browser) {
+    if (Status asked = AskProvider(flags, &address); !asked.ok()) return Fail("login", asked);
+  } else if (Status read = ReadPoolToken(pool.token_file, &address.token); !read.ok()) {
     return Fail("login", read);
+  }
   if (address.token.empty()) address.token = AskForToken();
   if (!IsToken(address.token))
     return Fail("login",
@@ -144,16 +174,26 @@ int LogOut() {
 void AddLoginCommands(CLI::App& app, int& exit_code) {
   CLI::App* login = app.add_subcommand(
       "login", "Keeps a pool's URL and a token for it, which other commands then use");
-  auto to = std::make_shared<PoolOptions>();
+  auto flags = std::make_shared<LoginFlags>();
+  PoolOptions* to = &flags->pool;
   login->add_option("url", to->url, "https:// URL of the pool's REST interface")->required();
   login->add_option("--ca", to->tls.authorities, "CA certificates for https://, kept as well");
   login->add_option("--token-file", to->token_file,
                     "file whose first line is the token (default: FARCALL_TOKEN, "
                     "FARCALL_TOKEN_FILE, else it is asked for)");
+  CLI::Option* device = login->add_flag(
+      "--oidc", flags->by_device,
+      "log in at the pool's OpenID provider: prints an address and a code for a browser anywhere");
+  login
+      ->add_flag("--browser", flags->by_browser,
+                 "log in there with a browser on this machine, which comes back to it")
+      ->excludes(device);
+  login->add_option("--oidc-ca", flags->oidc_ca,
+                    "CA certificates for the provider (default: the system's)");
   login->footer(
       "The file is ~/.config/farcall/pool-login, readable by its owner only.\n"
       "Example: farcall login https://pool.example:7719 --ca ca.pem");
-  login->callback([to, &exit_code] { exit_code = LogIn(*to); });
+  login->callback([flags, &exit_code] { exit_code = LogIn(*flags); });
   app.add_subcommand("logout", "Deletes what login has kept; the token stays good")
       ->callback([&exit_code] { exit_code = LogOut(); });
   CLI::App* who = app.add_subcommand("whoami", "Says whose a token is, and its roles");

@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "cli/pool/commands.h"
+#include "cli/pool/oidc_flags.h"
 #include "cli/pool/queue_priority.h"
 #include "cli/pool/sequencer_flags.h"
 #include "cli/seconds.h"
@@ -35,6 +36,7 @@ namespace {
 struct Flags {
   pool::PoolServeOptions options;
   std::string token_file, token_verifier, join_token_file, placer = "pack", device = "cpu";
+  OidcFlags oidc;
   double settle_seconds = 10;
   double min_run_seconds = static_cast<double>(options.timing.min_run) / 1000;
   double preempt_grace_seconds = static_cast<double>(options.timing.preempt_grace) / 1000;
@@ -75,6 +77,8 @@ int Serve(Flags& flags) {
     if (!token.ok()) return Fail(token.status().message());
     options.join_token = *token;
   }
+  if (Status read = ReadOidcFlags(flags.oidc, &options.oidc); !read.ok())
+    return Fail(read.message());
   if (options.store.empty()) {
     Result<std::string> folder = server::MakeControlFolder();
     if (!folder.ok()) return Fail(folder.status().message());
@@ -190,6 +194,7 @@ void AddPoolServeCommand(CLI::App& app, int& exit_code) {
   command->add_option("--token-verifier", flags->token_verifier,
                       "file of the tenants' verifiers, made by `farcall token new --verifier`; a "
                       "tenant sees only its own claims");
+  AddOidcFlags(command, &flags->oidc);
   command
       ->add_option("--max-tenant-claims", flags->options.limits.tenant_claims,
                    "claims of one tenant at a time, including those that wait")

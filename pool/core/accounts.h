@@ -45,6 +45,9 @@ struct User {
   bool is_machine = false;
   int64_t created_unix = 0;
   uint64_t revision = 0;
+  // "ISSUER SUB": whom the OpenID provider knows by that, and nobody else, logs in as this user;
+  // empty: the provider's may not.
+  std::string subject = "";
 };
 
 struct AccessToken {

@@ -46,6 +46,7 @@ LEAST = {
     "DELETE /v1/users/{id}": "operator",
     "POST /v1/users/{id}:grant": "admin",
     "POST /v1/users/{id}:revoke": "admin",
+    "POST /v1/login": "anybody",
     "POST /v1/tokens": "viewer",
     "GET /v1/tokens": "caller",
     "DELETE /v1/tokens/{id}": "caller",
