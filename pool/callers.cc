@@ -28,7 +28,11 @@ std::optional<std::string_view> BearerOf(std::string_view authorization) {
 
 Role Caller::In(std::string_view project) const {
   if (is_operator) return Role::kOperator;
-  return is_of_file() ? Role::kUser : RoleIn(roles, project);
+  if (!is_of_file()) return RoleIn(roles, project);
+  const bool is_user =
+      std::any_of(projects.begin(), projects.end(),
+                  [&](const std::string& ancestor) { return IsIn(project, ancestor); });
+  return is_user ? Role::kUser : Role::kNone;
 }
 
 Role Caller::Highest() const {
@@ -38,6 +42,7 @@ Role Caller::Highest() const {
 
 std::string Caller::HomeProject() const {
   if (In("default") >= Role::kUser) return "";
+  if (is_of_file() && !projects.empty()) return projects.front();
   for (const RoleBinding& binding : roles)
     if (binding.role >= Role::kUser) return binding.project;
   return "";
@@ -48,12 +53,14 @@ bool Caller::Sees(const std::string& owner, std::string_view project) const {
 }
 
 Callers::Callers(const std::string& token, std::vector<TokenVerifier> verifiers,
-                 bool wants_certificates, const AccountView* accounts, bool wants_accounts)
+                 bool wants_certificates, const AccountView* accounts, bool wants_accounts,
+                 std::vector<std::string> tenant_projects)
     : verifiers_(std::move(verifiers)),
       has_tenant_tokens_(!verifiers_.empty()),
       wants_certificates_(wants_certificates),
       wants_accounts_(wants_accounts),
-      accounts_(accounts) {
+      accounts_(accounts),
+      tenant_projects_(std::move(tenant_projects)) {
   if (token.empty()) return;
   verifiers_.push_back(TokenKeys(token).verifier());
   operator_ = verifiers_.back().Tenant();
@@ -93,15 +100,21 @@ std::optional<Caller> Callers::HolderOf(const TokenVerifier& verifier,
       verifiers_.begin(), verifiers_.end(),
       [&](const TokenVerifier& known) { return SameBytes(known.public_key, verifier.public_key); });
   if (!is_of_file) return Stored(HexOf(verifier.id()));
-  if (!wants_certificates_) return Caller{false, std::move(tenant)};
+  if (!wants_certificates_) return Tenant(std::move(tenant));
   if (identity.empty()) return std::nullopt;
-  return Caller{false, CertificateTenant(identity)};
+  return Tenant(CertificateTenant(identity));
+}
+
+Caller Callers::Tenant(std::string name) const {
+  Caller caller{false, std::move(name)};
+  caller.projects = tenant_projects_;
+  return caller;
 }
 
 std::optional<Caller> Callers::WithoutToken(const std::string& identity) const {
   if (!wants_token()) return Caller{true, ""};
   if (wants_tenant_token() || identity.empty()) return std::nullopt;
-  return Caller{false, CertificateTenant(identity)};
+  return Tenant(CertificateTenant(identity));
 }
 
 std::optional<Caller> Callers::Recognise(std::string_view authorization,

@@ -21,9 +21,11 @@ struct Caller {
   std::string user = "";   // by name; empty: no user of the store
   std::string token = "";  // of the store; empty: of a file, or none
   std::string claim = "";  // that the token is bound to; empty: to none
-  // A user's, as far as the token lets them be used. A tenant of a file is a user everywhere.
+  // A user's, as far as the token lets them be used. A tenant of a file has none.
   std::vector<RoleBinding> roles = {};
   std::string scope = "";  // the only project that its token opens; empty: all
+  // Of a tenant of a file: where it is a user, and below.
+  std::vector<std::string> projects = {"default"};
 
   Role In(std::string_view project) const;
   Role Highest() const;
@@ -56,10 +58,10 @@ class Callers {
   // `token`: the operator's; `verifiers`: of the clients' tokens of files. `wants_certificates`:
   // TLS lets nobody in without one. `accounts`: outlives this; nullptr: no stored tokens.
   // `wants_accounts`: a token is wanted though no file has any. Without all three, all are
-  // operators.
+  // operators. `tenant_projects`: as Caller::projects.
   Callers(const std::string& token, std::vector<TokenVerifier> verifiers,
           bool wants_certificates = false, const AccountView* accounts = nullptr,
-          bool wants_accounts = false);
+          bool wants_accounts = false, std::vector<std::string> tenant_projects = {"default"});
   bool wants_token() const { return !verifiers_.empty() || wants_accounts_; }
   // Whether a tenant needs one: certificates may do.
   bool wants_tenant_token() const {
@@ -81,11 +83,13 @@ class Callers {
 
  private:
   std::optional<Caller> Stored(const std::string& id) const;
+  Caller Tenant(std::string name) const;
 
   std::vector<TokenVerifier> verifiers_;
   std::string operator_;  // whose tenant's name that would be; empty: there is none
   const bool has_tenant_tokens_, wants_certificates_, wants_accounts_;
   const AccountView* const accounts_;
+  const std::vector<std::string> tenant_projects_;
 };
 
 // How tokens that the pool makes begin: a user's, a machine's, a claim's.

@@ -35,40 +35,6 @@ AuditPoint PointOf(const std::string& text) {
   return point;
 }
 
-Core LoadCore(const Loaded& loaded, const Timing& timing, const Limits& limits,
-              const SequencerPolicy& sequencer, Ms now) {
-  std::vector<Claim> claims;
-  std::vector<Host> hosts;
-  for (const std::string& value : loaded.claims) {
-    pb::Claim claim;
-    if (claim.ParseFromString(value)) claims.push_back(FromProto(claim));
-  }
-  for (const std::string& value : loaded.hosts) {
-    pb::Host host;
-    if (host.ParseFromString(value)) hosts.push_back(FromProto(host));
-  }
-  std::map<std::string, JoinToken> join_tokens;
-  for (const std::string& value : loaded.join_tokens) {
-    pb::StoredJoinToken token;
-    if (token.ParseFromString(value)) join_tokens[token.hash()] = {token.host(), token.expires()};
-  }
-  std::vector<Project> projects;
-  for (const std::string& value : loaded.projects) {
-    pb::Project project;
-    if (project.ParseFromString(value)) projects.push_back(FromProto(project));
-  }
-  std::vector<User> users;
-  for (const std::string& value : loaded.users)
-    if (std::optional<User> user = UserOf(value)) users.push_back(std::move(*user));
-  std::vector<AccessToken> tokens;
-  for (const std::string& value : loaded.tokens)
-    if (std::optional<AccessToken> token = TokenOf(value)) tokens.push_back(std::move(*token));
-  Core core(timing, limits, sequencer);
-  core.Load(std::move(claims), std::move(hosts), now, std::move(join_tokens), std::move(projects));
-  core.LoadAccounts(std::move(users), std::move(tokens));
-  return core;
-}
-
 }  // namespace
 
 Ms Controller::SteadyMs() {
@@ -81,7 +47,8 @@ Controller::Controller(std::unique_ptr<Store> store, const Loaded& loaded, const
                        const Limits& limits, const SequencerPolicy& sequencer)
     : store_(std::move(store)),
       term_(loaded.term),
-      core_(LoadCore(loaded, timing, limits, sequencer, SteadyMs())) {
+      snapshot_(SnapshotOf(loaded, timing, limits, sequencer, SteadyMs())),
+      core_(CoreOf(snapshot_)) {
   audit_.Load(PointOf(loaded.audit_before), PointOf(loaded.audit_newest));
   // No number of another controller's life is one of this.
   last_change_ = term_ << 32;
@@ -96,7 +63,20 @@ Controller::~Controller() {
   Stop();
 }
 
+Status Controller::Record(const std::string& path) {
+  Result<std::unique_ptr<RecordWriter>> writer = RecordWriter::Open(path, snapshot_);
+  if (writer.ok()) record_ = std::move(*writer);
+  return writer.ok() ? Status() : writer.status();
+}
+
+Effects Controller::ApplyCore(const Event& event, Ms now) {
+  Effects effects = core_.Apply(event, now);
+  if (record_ != nullptr) record_->Write(event, effects, core_, now);
+  return effects;
+}
+
 void Controller::Start() {
+  snapshot_.Clear();
   thread_ = std::thread([this] { Loop(); });
 }
 
@@ -138,7 +118,7 @@ Controller::Touched Controller::ApplyAll(const std::vector<Item>& items, std::ve
   for (size_t i = 0; i < items.size(); ++i) {
     if (!items[i].event) continue;
     touched.has_tick = touched.has_tick || std::holds_alternative<Tick>(*items[i].event);
-    (*all)[i] = core_.Apply(*items[i].event, now);
+    (*all)[i] = ApplyCore(*items[i].event, now);
     late_.insert((*all)[i].notified_claims.begin(), (*all)[i].notified_claims.end());
     Gather((*all)[i], &touched);
   }

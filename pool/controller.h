@@ -23,6 +23,7 @@
 #include "pool/account_view.h"
 #include "pool/audit.h"
 #include "pool/core/core.h"
+#include "pool/record.h"
 #include "pool/store.h"
 
 namespace farcall::pool {
@@ -45,6 +46,8 @@ class Controller {
 
   // What hosts are to be told before their next report; before Start.
   void OnPush(Push push) { push_ = std::move(push); }
+  // All that happens, to a new file; before Start.   Errors  kUnavailable
+  Status Record(const std::string& path);
   void Start();
   void Stop();
 
@@ -113,6 +116,7 @@ class Controller {
     bool has_tick = false;
   };
   static void Gather(const Effects& effects, Touched* touched);
+  Effects ApplyCore(const Event& event, Ms now);
   Touched ApplyAll(const std::vector<Item>& items, std::vector<Effects>* all, Ms now);
   Batch Writes(Touched& touched, Ms now);
   void SetCredential(const Host& host);
@@ -142,7 +146,9 @@ class Controller {
 
   const std::unique_ptr<Store> store_;
   const uint64_t term_;
-  Core core_;  // of the thread alone
+  v1::Snapshot snapshot_;  // what the core began with; until Start
+  Core core_;              // of the thread alone, as the next
+  std::unique_ptr<RecordWriter> record_;
   Push push_;
   std::set<std::string> late_;             // told claims that the next commit takes along
   std::map<std::string, Answer> answers_;  // each host's latest, which is stored

@@ -61,7 +61,7 @@ void Controller::StartFreeze(const std::vector<Item>& items, std::vector<Effects
     // Its client is refused: what was made for it goes, and nobody has heard of it.
     if (const auto* made = std::get_if<RequestClaim>(&event);
         made != nullptr && !effects.refusal && effects.claim == made->id)
-      Gather(core_.Apply(ReleaseClaim{made->id, "the store had no room for it", {}}, at),
+      Gather(ApplyCore(ReleaseClaim{made->id, "the store had no room for it", {}}, at),
              &freeze_->unsaved);
     if (const auto* report = std::get_if<HostReport>(&event); report != nullptr)
       effects = AnswerFrozen(*report);
@@ -124,7 +124,7 @@ void Controller::HandleFrozen(std::vector<Item> items) {
 
 Effects Controller::ApplyFrozen(const Event& event) {
   if (const auto* report = std::get_if<HostReport>(&event)) return AnswerFrozen(*report);
-  if (std::holds_alternative<RenewClaim>(event)) return core_.Apply(event, freeze_->at);
+  if (std::holds_alternative<RenewClaim>(event)) return ApplyCore(event, freeze_->at);
   Effects effects;
   if (std::holds_alternative<HostClosed>(event))
     freeze_->later.push_back({event, nullptr, nullptr});

@@ -32,28 +32,6 @@ ClaimState StateOf(const std::string& text) {
   return ClaimState::kFailed;
 }
 
-pb::ClaimRequest ToProto(const Ask& ask) {
-  pb::ClaimRequest request;
-  request.set_count(ask.count);
-  request.set_memory_bytes(ask.memory_bytes);
-  request.set_share_milli(ask.share_milli);
-  request.set_limit_milli(ask.limit_milli);
-  request.set_class_(std::string(PriorityName(ask.priority)));
-  request.set_model(ask.model);
-  request.set_host(ask.host);
-  request.set_placer(ask.spread ? "spread" : "pack");
-  request.set_max_sessions(ask.seats);
-  request.set_queue_ms(ask.queue_ms);
-  request.set_lifetime_ms(ask.lifetime_ms);
-  request.set_on_disconnect_ms(ask.on_disconnect_ms);
-  request.set_hold_ms(ask.hold_ms);
-  request.set_net_bytes_per_s(ask.net_bytes_per_s);
-  request.set_queue_priority(ask.queue_priority);
-  request.set_preemptible(ask.preemptible);
-  request.set_project(ask.project);
-  return request;
-}
-
 // What a peer says is shown to people, in logs and lists.
 std::string Shortened(const std::string& text) {
   return Printable(text, kMaxText);
@@ -132,6 +110,28 @@ std::optional<Refusal> ToChange(const pb::ClaimChange& request, ChangeClaim* cha
                  "nothing to change: give memory_bytes, share_milli, limit_milli, class, "
                  "max_sessions, lifetime_ms, net_bytes_per_s, queue_priority or preemptible");
   return std::nullopt;
+}
+
+pb::ClaimRequest ToProto(const Ask& ask) {
+  pb::ClaimRequest request;
+  request.set_count(ask.count);
+  request.set_memory_bytes(ask.memory_bytes);
+  request.set_share_milli(ask.share_milli);
+  request.set_limit_milli(ask.limit_milli);
+  request.set_class_(std::string(PriorityName(ask.priority)));
+  request.set_model(ask.model);
+  request.set_host(ask.host);
+  request.set_placer(ask.spread ? "spread" : "pack");
+  request.set_max_sessions(ask.seats);
+  request.set_queue_ms(ask.queue_ms);
+  request.set_lifetime_ms(ask.lifetime_ms);
+  request.set_on_disconnect_ms(ask.on_disconnect_ms);
+  request.set_hold_ms(ask.hold_ms);
+  request.set_net_bytes_per_s(ask.net_bytes_per_s);
+  request.set_queue_priority(ask.queue_priority);
+  request.set_preemptible(ask.preemptible);
+  request.set_project(ask.project);
+  return request;
 }
 
 pb::Claim ToProto(const Claim& claim, const Host* host) {

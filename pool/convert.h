@@ -13,6 +13,7 @@ namespace pb = farcall::pool::v1;
 // What is asked for; `spread`: the pool's placer where none is named.   Errors  a field that cannot
 // be read
 std::optional<Refusal> ToAsk(const pb::ClaimRequest& request, bool spread, Ask* ask);
+pb::ClaimRequest ToProto(const Ask& ask);
 std::optional<Refusal> ToChange(const pb::ClaimChange& request, ChangeClaim* change);
 pb::Claim ToProto(const Claim& claim, const Host* host);
 pb::Host ToProto(const Host& host, Ms now);

@@ -134,7 +134,7 @@ Result<std::string> DataPort::ClaimOf(const Channel& channel, const Hello& hello
   const std::string identity = channel.PeerIdentity();
   std::string id, owner = identity.empty() ? Printable(hello.user) + "@" + Printable(hello.host)
                                            : Printable(identity);
-  Outcome asked = service_->ClaimOfRun(RunName(hello), owner, ask, &id, caller);
+  Outcome asked = service_->ClaimOfRun(RunName(hello), owner, ask, &id, caller, channel.PeerName());
   if (!asked.ok()) return ToStatus(asked);
   return id;
 }

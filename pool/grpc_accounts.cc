@@ -19,6 +19,7 @@ class AccountsService final : public v1::Accounts::Service {
   FARCALL_POOL_CALL(Accounts, NewToken, v1::TokenRequest, v1::Token)
   FARCALL_POOL_CALL(Accounts, ListTokens, v1::ListTokensRequest, v1::TokenList)
   FARCALL_POOL_CALL(Accounts, RevokeToken, v1::TokenName, v1::Token)
+  FARCALL_POOL_CALL(Accounts, ListAudit, v1::AuditRequest, v1::AuditPage)
   grpc::Status WhoAmI(grpc::ServerContext* context, const v1::WhoAmIRequest*,
                       v1::Identity* answer) override {
     Caller caller;

@@ -108,6 +108,7 @@ const std::vector<Route>& Routes() {
       PlainRoute("/v1/gpus", &Service::ListGpus),
       PlainRoute("/v1/sessions", &Service::GetStatus),
       PlainRoute("/v1/pool", &Service::GetInfo),
+      PlainRoute("/v1/snapshot", &Service::GetSnapshot),
       MakeRoute("POST", "/v1/join-tokens", nullptr, &Service::NewJoinToken),
       MakeRoute("POST", "/v1/join", nullptr, &Service::Join),
       MakeRoute("POST", "/v1/users", nullptr, &Service::AddUser),

@@ -110,11 +110,14 @@ int ServePool(const PoolServeOptions& options,
   if (!store.ok()) return Fail(kExitFailure, store.status().message());
   Controller controller(std::move(*store), loaded, options.timing, options.limits,
                         options.sequencer);
+  if (!options.record.empty())
+    if (Status recorded = controller.Record(options.record); !recorded.ok())
+      return Fail(kExitFailure, recorded.message());
   // A store that knows an operator asks for tokens, wherever it is opened.
   const bool has_operator = controller.accounts().has_operator();
   wants_accounts = wants_accounts || (options.token.empty() && has_operator);
   const Callers callers(options.token, options.clients, wants_certificates, &controller.accounts(),
-                        wants_accounts);
+                        wants_accounts, options.tenant_projects);
   Service service(&controller, {loaded.pool, loaded.key, options.spread, options.join_token,
                                 callers.wants_token() || !options.join_token.empty(), "", "", "",
                                 "", options.max_queue_priority});

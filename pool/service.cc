@@ -468,7 +468,7 @@ bool Service::MayConnect(const Caller& caller, const std::string& claim) {
 }
 
 Outcome Service::ClaimOfRun(const std::string& run, const std::string& owner, const Ask& ask,
-                            std::string* id, const Caller& caller) {
+                            std::string* id, const Caller& caller, const std::string& source) {
   RequestClaim event;
   event.tenant = caller.tenant;
   event.id = "c-" + Random(16);
@@ -476,11 +476,21 @@ Outcome Service::ClaimOfRun(const std::string& run, const std::string& owner, co
   event.idempotency_key = run;
   event.is_run = true;
   event.ask = ask;
-  if (Outcome may = MayRequest(caller, &event.ask); !may.ok()) return may;
+  pb::ClaimRequest asked = ToProto(event.ask);
+  asked.set_owner(owner);
+  const Rule& rule = RuleOf("Claims.Request");
+  if (Outcome may = MayRequest(caller, &event.ask); !may.ok()) {
+    Audit(caller, rule, source, &asked, nullptr, may.http);
+    return may;
+  }
   event.now_unix = UnixSeconds();
   Effects effects = controller_->Apply(event);
   if (effects.refusal) return Of(*effects.refusal);
   *id = effects.claim;
+  // Of the processes of a run the first alone makes the claim.
+  pb::Claim made;
+  made.set_id(effects.claim);
+  if (effects.claim == event.id) Audit(caller, rule, source, &asked, &made, 201);
   return {};
 }
 

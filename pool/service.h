@@ -82,6 +82,7 @@ class Service {
              const google::protobuf::Message* in, const google::protobuf::Message* out, int status);
   // JSON: entries after that number, and the chain's ends.
   std::string ReadAudit(uint64_t after, uint32_t limit);
+  Outcome ListAudit(const Caller& caller, const pb::AuditRequest& request, pb::AuditPage* page);
   Outcome WhoAmI(const Caller& caller, pb::Identity* identity);
   // Anybody's: who knows no join token is refused.
   Outcome Join(const Caller& caller, const pb::JoinRequest& request, pb::Joined* joined);
@@ -94,6 +95,8 @@ class Service {
   Outcome GetProject(const Caller& caller, const pb::ProjectName& name, pb::Project* project);
   Outcome ChangeProject(const Caller& caller, const pb::Project& given, pb::Project* project);
   Outcome DeleteProject(const Caller& caller, const pb::ProjectName& name, pb::Project* project);
+  // For a what-if (pool/replay.h).
+  Outcome GetSnapshot(const Caller& caller, pb::Snapshot* snapshot);
   Outcome GetInfo(const Caller& caller, pb::Info* info);
   // What a host has told of itself, and of all of them.
   void NoteStatus(const std::string& host, control::v1::ServerStatus status);
@@ -109,7 +112,7 @@ class Service {
 
   // The claim of a program that says HELLO; `run` names its farcall run.
   Outcome ClaimOfRun(const std::string& run, const std::string& owner, const Ask& ask,
-                     std::string* id, const Caller& caller);
+                     std::string* id, const Caller& caller, const std::string& source);
   // For pool://, which has asked by MayConnect whose it is.
   // Whether a claim waits for what no GPU of the pool could hold, were all of it free.
   bool CouldNeverFit(const std::string& id);

@@ -58,12 +58,30 @@ void Service::Audit(const Caller& caller, const Rule& rule, const std::string& s
     if (out != nullptr && status < 300) entry.object = Printable(NameIn(*out), 128);
     entry.detail = entry.object.empty() ? "" : "a token of the provider's user";
   } else if (in != nullptr) {
-    entry.object = NameIn(*in);
+    const bool is_made = out != nullptr && rule.verb == std::string_view("claims.request");
+    entry.object = NameIn(is_made ? *out : *in);
     if (entry.object.empty() && out != nullptr) entry.object = NameIn(*out);
     entry.object = Printable(entry.object, 128);
     entry.detail = Printable(in->ShortDebugString(), kMaxDetail);
   }
   controller_->Audit(std::move(entry));
+}
+
+Outcome Service::ListAudit(const Caller&, const pb::AuditRequest& request, pb::AuditPage* told) {
+  const Controller::AuditPage page =
+      controller_->ReadAudit(request.after(), PageOf(request.limit()));
+  auto point = [](const AuditPoint& at, pb::AuditPoint* to) {
+    to->set_number(at.number);
+    to->set_hash(at.hash);
+  };
+  point(page.before, told->mutable_before());
+  point(page.newest, told->mutable_newest());
+  for (const auto& [number, value] : page.entries) {
+    pb::AuditRow* row = told->add_rows();
+    row->set_row(number);
+    row->set_entry(value);
+  }
+  return {};
 }
 
 std::string Service::ReadAudit(uint64_t after, uint32_t limit) {

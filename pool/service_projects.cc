@@ -35,8 +35,9 @@ Outcome Service::GetProject(const Caller&, const pb::ProjectName& name, pb::Proj
 
 Outcome Service::ChangeProject(const Caller& caller, const pb::Project& given,
                                pb::Project* project) {
-  Effects effects =
-      controller_->Apply(SetProject{FromProto(given), IfRevision(given.if_revision())});
+  SetProject set{FromProto(given), IfRevision(given.if_revision())};
+  set.project.usage_ms = 0;  // told, not set
+  Effects effects = controller_->Apply(std::move(set));
   if (effects.refusal) return Of(*effects.refusal);
   pb::ProjectName name;
   name.set_name(given.name());
@@ -50,6 +51,11 @@ Outcome Service::DeleteProject(const Caller& caller, const pb::ProjectName& name
   Effects effects =
       controller_->Apply(pool::DeleteProject{name.name(), IfRevision(name.if_revision())});
   return effects.refusal ? Of(*effects.refusal) : Outcome();
+}
+
+Outcome Service::GetSnapshot(const Caller&, pb::Snapshot* snapshot) {
+  controller_->Read([&](const Core& core, Ms now) { *snapshot = SnapshotOf(core, now); });
+  return {};
 }
 
 // The reason is short: `:explain` says more.

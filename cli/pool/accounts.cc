@@ -22,7 +22,7 @@ namespace pb = farcall::pool::v1;
 
 std::string RoleText(const pb::RoleBinding& binding) {
   const std::string role = Printable(binding.role());
-  return binding.project().empty() ? role : role + "@" + Printable(binding.project());
+  return binding.project().empty() ? role : role + " in " + Printable(binding.project());
 }
 
 // "2026-11-28 06:10", UTC.

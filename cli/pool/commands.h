@@ -16,6 +16,7 @@ void AddPoolQueueCommand(CLI::App& app, int& exit_code);
 void AddPoolProjectCommand(CLI::App& app, int& exit_code);
 void AddPoolAudit(CLI::App& app, int& exit_code);
 void AddPoolAccounts(CLI::App& app, int& exit_code);
+void AddPoolReplay(CLI::App& app, int& exit_code);
 void AddK8sCommand(CLI::App& app, int& exit_code);
 
 // FARCALL_TOKEN, else the first line of FARCALL_TOKEN_FILE or of `file`.   Errors  kInvalid

@@ -34,6 +34,7 @@ int main(int argc, char** argv) {
   farcall::cli::AddPoolProjectCommand(app, exit_code);
   farcall::cli::AddPoolAccounts(app, exit_code);
   farcall::cli::AddPoolAudit(app, exit_code);
+  farcall::cli::AddPoolReplay(app, exit_code);
   farcall::cli::AddLoginCommands(app, exit_code);
   farcall::cli::AddK8sCommand(app, exit_code);
   auto pool = std::make_shared<farcall::pool::PoolAddress>();

@@ -185,6 +185,10 @@ void AddPoolServeCommand(CLI::App& app, int& exit_code) {
   command->add_option("--store", flags->options.store,
                       "SQLite file of the pool's state (default: pool.db in /run/farcall, "
                       "$XDG_RUNTIME_DIR/farcall or /tmp/farcall-UID, which a reboot deletes)");
+  command->add_option(
+      "--record", flags->options.record,
+      "new file in which all that the controller decides is kept, for `farcall pool "
+      "replay`");
   command->add_option("--token-file", flags->token_file,
                       "file whose first line is the operator's token (default: the tokens of "
                       "users with the role operator, and on the loopback nobody needs one)");
@@ -195,6 +199,14 @@ void AddPoolServeCommand(CLI::App& app, int& exit_code) {
                       "file of the tenants' verifiers, made by `farcall token new --verifier`; a "
                       "tenant sees only its own claims");
   AddOidcFlags(command, &flags->oidc);
+  command
+      ->add_option("--tenant-project", flags->options.tenant_projects,
+                   "project in which the tenants of --token-verifier and of certificates may have "
+                   "claims, and those below it; repeat it for several")
+      ->check([](const std::string& name) {
+        return pool::IsProjectName(name) ? "" : "'" + name + "': no project has this name";
+      })
+      ->capture_default_str();
   command
       ->add_option("--max-tenant-claims", flags->options.limits.tenant_claims,
                    "claims of one tenant at a time, including those that wait")

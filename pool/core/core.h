@@ -217,6 +217,9 @@ class Core {
   Explanation Explain(const Claim& claim) const;  // core_explain.cc
   bool IsKeptFor(const Claim& claim) const { return kept_.count(claim.id) != 0; }
   const Sequencer& sequencer() const { return *sequencer_; }
+  SequencerPolicy sequencer_policy() const { return {std::string(sequencer_->name()), half_life_}; }
+  const Timing& timing() const { return timing_; }
+  const Limits& limits() const { return limits_; }
   // Claims that wait, as they would be tried now if each found a place; the first so many.
   std::vector<Waiting> InOrder(size_t most) const;
   // As Explain for a claim that is not made; and where it would go now.

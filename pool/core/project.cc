@@ -16,8 +16,10 @@ uint64_t Less(uint64_t from, uint64_t what) {
 bool IsPart(std::string_view part) {
   constexpr std::string_view kGood =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+  // No name is an option of a command, or a formula in a spreadsheet.
   return !part.empty() && part.size() <= kMaxPart &&
-         part.find_first_not_of(kGood) == std::string_view::npos;
+         part.find_first_not_of(kGood) == std::string_view::npos &&
+         std::string_view("._-").find(part.front()) == std::string_view::npos;
 }
 
 // The first resource whose deserved quota is above its limit; "": none.
@@ -80,8 +82,10 @@ bool IsWithin(std::string_view name, std::string_view ancestor) {
 
 std::pair<std::string, std::string> FaultOf(const Project& project) {
   if (!IsProjectName(project.name))
-    return {"a project's name has 1 to 8 parts of 1 to 64 letters, digits and . _ -, joined by /",
-            "name"};
+    return {
+        "a project's name has 1 to 8 parts, joined by /, of 1 to 64 letters, digits and . _ - "
+        "that begin with a letter or digit",
+        "name"};
   if (project.weight < 1 || project.weight > kMaxWeight)
     return {"weight " + std::to_string(project.weight) + ": 1 to " + std::to_string(kMaxWeight),
             "weight"};

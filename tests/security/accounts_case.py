@@ -40,6 +40,7 @@ LEAST = {
     "GET /v1/pool": "anybody",
     "GET /v1/events": "viewer",
     "GET /v1/audit": "operator",
+    "GET /v1/snapshot": "operator",
     "GET /v1/whoami": "caller",
     "POST /v1/users": "operator",
     "GET /v1/users": "admin",

@@ -369,12 +369,12 @@ class Commands(AccountsCase):
         self.assertEqual(told("user", "add", "alice", "--role", "user"), "alice  user\n")
         self.assertEqual(
             told("user", "grant", "alice", "--role", "admin", "--project", "a/b"),
-            "alice  user  admin@a/b\n",
+            "alice  user  admin in a/b\n",
         )
         told("user", "revoke", "alice", "--role", "user")
         told("user", "add", "ci", "--machine")
         self.assertEqual(
-            told("user", "list"), "alice  admin@a/b\nci  machine  no role\noperator  operator\n"
+            told("user", "list"), "alice  admin in a/b\nci  machine  no role\noperator  operator\n"
         )
         file = self.store.with_name("alice.token")
         self.assertEqual(told("token", "new", str(file), "--user", "alice", "--expires", "1h"), "")

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+// Records of a pool's core, played back.
+#include "pool/record.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "pool/replay.h"
+
+namespace farcall::pool {
+namespace {
+
+constexpr uint64_t kGiB = 1ull << 30;
+
+class PoolRecord : public testing::Test {
+ protected:
+  PoolRecord() { std::filesystem::remove(path_); }
+  ~PoolRecord() override { std::filesystem::remove(path_); }
+
+  // Whatever may come to a core, at random, of hosts that hold what they are granted.
+  void RecordRandomly(uint64_t seed, int steps, const std::string& sequencer) {
+    const v1::Snapshot snapshot = SnapshotOf(Loaded{}, {.settle = 0}, {}, {sequencer}, 1000);
+    Core core = CoreOf(snapshot);
+    auto writer = RecordWriter::Open(path_, snapshot);
+    ASSERT_TRUE(writer.ok());
+    std::mt19937_64 random(seed);
+    auto below = [&](uint64_t n) { return random() % n; };
+    Ms now = 1000;
+    uint64_t beat = 0, made = 0;
+    auto apply = [&](const Event& event) {
+      const Effects effects = core.Apply(event, now);
+      (*writer)->Write(event, effects, core, now);
+    };
+    auto any_claim = [&] {
+      return core.claims().empty()
+                 ? "none"
+                 : std::next(core.claims().begin(), static_cast<long>(below(core.claims().size())))
+                       ->first;
+    };
+    for (int i = 0; i < steps; ++i) {
+      now += static_cast<Ms>(below(2000));
+      switch (below(14)) {
+        case 0:
+        case 1:
+        case 2: {
+          RequestClaim request;
+          request.id = "c" + std::to_string(++made);
+          request.tenant = below(2) == 0 ? "" : "t";
+          request.owner = "somebody \\ \n";
+          request.idempotency_key = below(3) == 0 ? "k" + std::to_string(below(9)) : "";
+          request.is_run = below(2) == 0;
+          request.now_unix = 7;
+          request.ask.memory_bytes = below(3) * kGiB;
+          request.ask.share_milli = static_cast<uint32_t>(below(3) * 250);
+          request.ask.priority = static_cast<uint8_t>(below(3));
+          request.ask.queue_priority = static_cast<int32_t>(below(3)) - 1;
+          request.ask.preemptible = below(2) == 0;
+          request.ask.spread = below(2) == 0;
+          request.ask.project = below(4) == 0 ? "nobody" : "p";
+          request.ask.lifetime_ms = static_cast<Ms>(below(2) * 5000);
+          apply(request);
+          break;
+        }
+        case 3:
+          apply(ReleaseClaim{any_claim(),
+                             "asked for",
+                             {},
+                             below(2) == 0 ? std::optional<std::string>("t") : std::nullopt});
+          break;
+        case 4:
+          apply(RenewClaim{any_claim()});
+          break;
+        case 5: {
+          ChangeClaim change;
+          change.id = any_claim();
+          if (below(2) == 0) change.memory_bytes = below(3) * kGiB;
+          if (below(2) == 0) change.priority = static_cast<uint8_t>(below(3));
+          if (below(2) == 0) change.preemptible = false;
+          if (below(4) == 0) change.if_revision = below(100);
+          apply(change);
+          break;
+        }
+        case 6:
+        case 7:
+        case 8: {
+          HostReport report;
+          report.host = below(2) == 0 ? "a" : "b";
+          report.incarnation = 1;
+          report.beat = ++beat;
+          report.endpoints = {"tcp://host:1"};
+          report.gpus.resize(2);
+          for (Gpu& gpu : report.gpus) {
+            gpu.name = "NVIDIA \\ \x01 H100";
+            gpu.memory_bytes = 4 * kGiB;
+          }
+          if (auto host = core.hosts().find(report.host); host != core.hosts().end())
+            for (const std::string& id : host->second.claims) {
+              ReportedClaim told;
+              told.claim = id;
+              told.epoch = core.Find(id)->epoch;
+              told.sessions = static_cast<uint32_t>(below(2));
+              told.quota_revision = core.Find(id)->quota_revision;
+              if (below(9) == 0) told.refused = "no room";
+              report.claims.push_back(told);
+            }
+          apply(report);
+          break;
+        }
+        case 9:
+          apply(HostClosed{below(2) == 0 ? "a" : "b", 1});
+          break;
+        case 10:
+          apply(MakeJoinToken{"hash" + std::to_string(below(3)), {"", 100}, 7});
+          apply(JoinHost{"c", "credential", "hash" + std::to_string(below(3)), 8});
+          apply(SetHost{"a", static_cast<SetHost::Verb>(below(3)), {}});
+          break;
+        case 11: {
+          SetProject set;
+          set.project.name = "p";
+          set.project.weight = 1 + static_cast<uint32_t>(below(3));
+          set.project.deserved.gpus = below(3);
+          set.project.models = {{"H100", {}, {{}, {}, 3}}};
+          apply(set);
+          apply(DeleteProject{"q", {}});
+          break;
+        }
+        case 12: {
+          User user{"ann", "t", {{Role::kUser, ""}}, false, 7, 0};
+          apply(AccountEvent{AddUser{user}, 7});
+          apply(AccountEvent{SetRole{"ann", {Role::kAdmin, "p"}, below(2) == 0}, 7});
+          AccessToken token;
+          token.id = "0123456789abcde" + std::to_string(below(3));
+          token.user = "ann";
+          token.verifier = "v";
+          if (below(2) == 0) token.claim = any_claim();
+          apply(AccountEvent{AddToken{token}, 7});
+          if (below(3) == 0) apply(AccountEvent{RevokeToken{token.id}, 7});
+          if (below(9) == 0) apply(AccountEvent{RemoveUser{"ann"}, 7});
+          break;
+        }
+        case 13:
+          apply(Regranted{{"a"}});
+          apply(Tick{});
+          break;
+      }
+    }
+    ASSERT_TRUE((*writer)->Close().ok());
+  }
+  std::string Bytes() const {
+    std::ifstream in(path_, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  void Put(const std::string& bytes) const { std::ofstream(path_, std::ios::binary) << bytes; }
+
+  const std::string path_ =
+      std::filesystem::temp_directory_path() / ("farcall-record-" + std::to_string(getpid()));
+};
+
+TEST_F(PoolRecord, WhatFollowedFollowsAgainByteForByte) {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    std::filesystem::remove(path_);
+    RecordRandomly(seed, 200, SequencerNames()[seed % 4]);
+    auto reader = RecordReader::Open(path_);
+    ASSERT_TRUE(reader.ok()) << reader.status().message();
+    const Result<Replayed> replayed = Replay(**reader);
+    ASSERT_TRUE(replayed.ok()) << replayed.status().message();
+    EXPECT_GE(replayed->events, 200u);
+    ASSERT_EQ(replayed->differs, 0u) << "seed " << seed << ", " << replayed->how;
+    EXPECT_FALSE((*reader)->is_cut_off());
+  }
+}
+
+TEST_F(PoolRecord, AnotherEffectIsFound) {
+  RecordRandomly(1, 100, "fifo");
+  auto reader = RecordReader::Open(path_);
+  ASSERT_TRUE(reader.ok());
+  v1::Snapshot snapshot = (*reader)->snapshot();
+  std::vector<v1::RecordedEvent> events = ReadAll(**reader)->events;
+  std::filesystem::remove(path_);
+  // The same events, of a pool that had been told another minimal time.
+  Core core = CoreOf(snapshot);
+  auto writer = RecordWriter::Open(path_, snapshot);
+  ASSERT_TRUE(writer.ok());
+  for (size_t i = 0; i < events.size(); ++i) {
+    Effects effects = core.Apply(*FromProto(events[i]), events[i].now_ms());
+    if (i == 41) effects.log_entries.push_back({"claim_moved", "c1", "a", ""});
+    (*writer)->Write(*FromProto(events[i]), effects, core, events[i].now_ms());
+  }
+  ASSERT_TRUE((*writer)->Close().ok());
+  reader = RecordReader::Open(path_);
+  ASSERT_TRUE(reader.ok());
+  const Result<Replayed> replayed = Replay(**reader);
+  ASSERT_TRUE(replayed.ok());
+  EXPECT_EQ(replayed->differs, 42u);
+  EXPECT_NE(replayed->how.find("claim_moved"), std::string::npos);
+}
+
+TEST_F(PoolRecord, AFileThatIsNoneOrIsCutOffIsSaidToBe) {
+  EXPECT_EQ(RecordReader::Open("/nowhere/record").status().code(), Code::kUnavailable);
+  Put("a text file");
+  EXPECT_EQ(RecordReader::Open(path_).status().code(), Code::kInvalid);
+  EXPECT_FALSE(RecordWriter::Open(path_, {}).ok());  // there is one already
+  std::filesystem::remove(path_);
+  RecordRandomly(2, 50, "drf");
+  const std::string whole = Bytes();
+  Put(whole.substr(0, whole.size() - 3));
+  auto reader = RecordReader::Open(path_);
+  ASSERT_TRUE(reader.ok());
+  ASSERT_TRUE(Replay(**reader).ok());
+  EXPECT_TRUE((*reader)->is_cut_off());
+  // A length that lies, and whatever bytes.
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 300; ++i) {
+    std::string wrong = whole;
+    wrong[random() % wrong.size()] = static_cast<char>(random());
+    Put(wrong);
+    reader = RecordReader::Open(path_);
+    if (!reader.ok()) continue;
+    const Result<Recorded> record = ReadAll(**reader);
+    if (!record.ok()) EXPECT_EQ(record.status().code(), Code::kInvalid);
+  }
+}
+
+// One GPU and two projects, of which the first has asked for it three times before the second.
+TEST_F(PoolRecord, AWhatIfTellsHowClaimsWouldHaveFared) {
+  const v1::Snapshot snapshot = SnapshotOf(Loaded{}, {.settle = 0}, {}, {"fifo"}, 0);
+  Core core = CoreOf(snapshot);
+  auto writer = RecordWriter::Open(path_, snapshot);
+  ASSERT_TRUE(writer.ok());
+  Ms now = 0;
+  HostReport report;
+  report.host = "a";
+  report.incarnation = 1;
+  report.gpus.resize(1);
+  report.gpus[0].memory_bytes = 4 * kGiB;
+  auto apply = [&](const Event& event) {
+    const Effects effects = core.Apply(event, now);
+    (*writer)->Write(event, effects, core, now);
+  };
+  auto beat = [&] {
+    report.claims.clear();
+    for (const std::string& id :
+         core.hosts().count("a") != 0 ? core.hosts().at("a").claims : std::set<std::string>()) {
+      if (!IsGranted(core.Find(id)->state)) continue;
+      report.claims.push_back({});
+      report.claims.back().claim = id;
+      report.claims.back().epoch = core.Find(id)->epoch;
+      report.claims.back().sessions = 1;
+    }
+    ++report.beat;
+    apply(report);
+  };
+  for (const char* name : {"first", "second"}) {
+    SetProject set;
+    set.project.name = name;
+    apply(set);
+  }
+  beat();
+  for (const char* id : {"f1", "f2", "f3", "s1"}) {
+    RequestClaim request;
+    request.id = id;
+    request.ask.memory_bytes = 4 * kGiB;
+    request.ask.project = id[0] == 'f' ? "first" : "second";
+    apply(request);
+  }
+  for (const char* id : {"f1", "f2", "f3", "s1"}) {
+    beat();
+    now += 100'000;
+    apply(ReleaseClaim{id, "done", {}});
+    beat();
+  }
+  ASSERT_TRUE((*writer)->Close().ok());
+  auto reader = RecordReader::Open(path_);
+  ASSERT_TRUE(reader.ok());
+  const Result<Recorded> record = ReadAll(**reader);
+  ASSERT_TRUE(record.ok());
+  const Fared as_it_was = *Simulate(*record, {});
+  EXPECT_EQ(as_it_was.claims, 4u);
+  EXPECT_EQ(as_it_was.placed, 4u);
+  EXPECT_EQ(as_it_was.waits, (std::vector<Ms>{0, 100'000, 200'000, 300'000}));
+  EXPECT_GT(as_it_was.used_part, 0.99);
+  Result<Fared> fair = Simulate(*record, {"drf", "spread"});
+  ASSERT_TRUE(fair.ok());
+  EXPECT_EQ(fair->sequencer, "drf");
+  EXPECT_EQ(fair->placed, 4u);
+  EXPECT_EQ(Simulate(*record, {"sjf", ""}).status().message(),
+            "sequencer 'sjf': fifo, lifo, drf or fair");
+  EXPECT_EQ(Simulate(*record, {"", "fgd"}).status().message(), "placer 'fgd': pack or spread");
+}
+
+TEST_F(PoolRecord, ASnapshotRunsOnUnderAnotherRule) {
+  Core core({.settle = 0}, {}, {});
+  core.Load({}, {}, 0);
+  HostReport report;
+  report.host = "a";
+  report.incarnation = 3;
+  report.beat = 1;
+  report.gpus.resize(1);
+  report.gpus[0].memory_bytes = 4 * kGiB;
+  core.Apply(report, 1);
+  for (const char* name : {"crowd", "lab"}) {
+    SetProject set;
+    set.project.name = name;
+    core.Apply(set, 1);
+  }
+  for (const char* id : {"c1", "c2", "c3", "c4", "lab"}) {
+    RequestClaim request;
+    request.id = id;
+    request.ask.memory_bytes = 2 * kGiB;
+    request.ask.project = id[0] == 'c' ? "crowd" : "lab";
+    core.Apply(request, 1);
+  }
+  Recorded record{SnapshotOf(core, 3), {}};
+  const Fared fifo = *Simulate(record, {"", "", 100'000});
+  EXPECT_EQ(fifo.claims, 3u);  // two run
+  EXPECT_EQ(fifo.placed, 3u);
+  EXPECT_EQ(fifo.waits, (std::vector<Ms>{100'000, 100'000, 200'000}));
+  const Fared fair = *Simulate(record, {"drf", "spread", 50'000});
+  EXPECT_EQ(fair.waits, (std::vector<Ms>{50'000, 50'000, 100'000}));
+  EXPECT_EQ(fair.sequencer + fair.placer, "drfspread");
+  EXPECT_FALSE(Simulate(record, {"", "", 1}).ok());
+  // A host that is silent runs nothing.
+  core.Apply(Tick{}, 20'000);
+  record.snapshot = SnapshotOf(core, 20'000);
+  EXPECT_EQ(Simulate(record, {})->placed, 0u);
+}
+
+}  // namespace
+}  // namespace farcall::pool
