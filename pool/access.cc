@@ -37,6 +37,8 @@ constexpr Rule kRules[] = {
     {"hosts.drain", "POST /v1/hosts/{id}:drain", "Hosts.Drain", kOperator, kOperator},
     {"hosts.cordon", "POST /v1/hosts/{id}:cordon", "Hosts.Cordon", kOperator, kOperator},
     {"hosts.uncordon", "POST /v1/hosts/{id}:uncordon", "Hosts.Uncordon", kOperator, kOperator},
+    {"hosts.label", "PUT /v1/hosts/{id}/labels", "Hosts.SetLabels", kOperator, kOperator},
+    {"config.apply", "POST /v1/apply", "Projects.Apply", kOperator, kOperator},
     {"join_tokens.new", "POST /v1/join-tokens", "Hosts.NewJoinToken", kOperator, kOperator},
     // By a host, which shows its join token; its stream shows the credential that it got.
     {"hosts.join", "POST /v1/join", "Hosts.Join", kNone, kOperator, kAnybody},

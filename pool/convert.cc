@@ -69,6 +69,12 @@ std::optional<Refusal> ToAsk(const pb::ClaimRequest& request, bool spread, Ask* 
   ask->model = request.model();
   ask->host = request.host();
   ask->project = request.project();
+  if (std::string wrong = ParseSelector(request.selector(), &ask->selector); !wrong.empty())
+    return Wrong("selector", Shortened(wrong));
+  if (static_cast<size_t>(request.labels().size()) > kMaxLabels)
+    return Wrong("labels", std::to_string(request.labels().size()) + " labels: at most " +
+                               std::to_string(kMaxLabels));
+  ask->labels = Labels(request.labels().begin(), request.labels().end());
   ask->seats = request.max_sessions() == 0 ? kDefaultSeats : request.max_sessions();
   ask->queue_ms = request.queue_ms();
   ask->lifetime_ms = request.lifetime_ms();
@@ -131,6 +137,8 @@ pb::ClaimRequest ToProto(const Ask& ask) {
   request.set_queue_priority(ask.queue_priority);
   request.set_preemptible(ask.preemptible);
   request.set_project(ask.project);
+  request.set_selector(ToText(ask.selector));
+  request.mutable_labels()->insert(ask.labels.begin(), ask.labels.end());
   return request;
 }
 
@@ -221,6 +229,7 @@ pb::Host ToProto(const Host& host, Ms now) {
   told.set_silent_ms(now - host.heard);
   told.set_net_bytes_per_s(host.net_ceiling);
   told.set_instance(host.instance);
+  told.mutable_labels()->insert(host.labels.begin(), host.labels.end());
   return told;
 }
 
@@ -233,6 +242,7 @@ Host FromProto(const pb::Host& stored) {
   host.net_ceiling = stored.net_bytes_per_s();
   host.instance = stored.instance();
   host.credential = stored.credential_hash();
+  host.labels = Labels(stored.labels().begin(), stored.labels().end());
   host.endpoints.assign(stored.endpoints().begin(), stored.endpoints().end());
   for (const pb::Gpu& told : stored.gpus()) {
     Gpu gpu;

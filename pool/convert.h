@@ -23,6 +23,7 @@ pb::Explanation ToProto(const Explanation& told);
 Project FromProto(const pb::Project& given);
 pb::Project ToProto(const Project& project);
 pb::Project ToProto(const ProjectState& state);
+pb::ConfigChange ToProto(const ConfigChange& change);
 pb::Grant ToProto(const Grant& grant);
 
 // As the store holds them.

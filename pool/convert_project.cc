@@ -26,6 +26,20 @@ pb::ResourceBounds ToProto(const Bounds& bounds) {
 
 }  // namespace
 
+pb::ConfigChange ToProto(const ConfigChange& change) {
+  pb::ConfigChange told;
+  told.set_kind(change.kind);
+  told.set_name(change.name);
+  told.set_action(change.action);
+  for (const ConfigChange::Field& field : change.fields) {
+    pb::ConfigField* one = told.add_fields();
+    one->set_name(field.name);
+    one->set_before(field.before);
+    one->set_after(field.after);
+  }
+  return told;
+}
+
 Project FromProto(const pb::Project& given) {
   Project project;
   project.name = given.name();

@@ -155,6 +155,7 @@ class GrpcServer::HostsService final : public v1::Hosts::Service {
     if (grpc::Status may = Enter(judge_, *context, "Hosts.Status", &caller); !may.ok()) return may;
     return ToGrpc(service_->GetStatus(caller, answer));
   }
+  FARCALL_POOL_CALL(Hosts, SetLabels, v1::HostLabels, v1::Host)
   FARCALL_POOL_CALL(Hosts, NewJoinToken, v1::JoinTokenRequest, v1::JoinToken)
   grpc::Status Join(grpc::ServerContext*, const v1::JoinRequest* request,
                     v1::Joined* answer) override {
@@ -198,6 +199,7 @@ class GrpcServer::ProjectsService final : public v1::Projects::Service {
     if (grpc::Status may = Enter(judge_, *context, "Projects.Get", &caller); !may.ok()) return may;
     return ToGrpc(service_->GetProject(caller, *name, answer));
   }
+  FARCALL_POOL_CALL(Projects, Apply, v1::Config, v1::ConfigDiff)
   grpc::Status Set(grpc::ServerContext* context, const v1::Project* given,
                    v1::Project* answer) override {
     Caller caller;

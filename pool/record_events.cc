@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Events and effects of the core as a record holds them.
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
 #include "pool/convert.h"
 #include "pool/convert_accounts.h"
 #include "pool/record.h"
@@ -152,6 +155,26 @@ void Put(const AccountEvent& event, v1::RecordedEvent* out) {
   }
 }
 
+void Put(const SetLabels& event, v1::RecordedEvent* out) {
+  v1::HostLabels* to = out->mutable_labels();
+  to->set_name(event.host);
+  to->mutable_labels()->insert(event.labels.begin(), event.labels.end());
+  to->set_if_revision(event.if_revision.value_or(0));
+}
+
+void Put(const ApplyConfig& event, v1::RecordedEvent* out) {
+  v1::RecordedConfig* to = out->mutable_config();
+  for (const Project& project : event.projects) *to->add_projects() = ToProto(project);
+  for (const User& user : event.users) to->add_users(ToStored(user));
+  for (const auto& [name, labels] : event.hosts) {
+    v1::HostLabels* one = to->add_hosts();
+    one->set_name(name);
+    one->mutable_labels()->insert(labels.begin(), labels.end());
+  }
+  to->set_is_dry_run(event.is_dry_run);
+  to->set_now_unix(event.now_unix);
+}
+
 void Put(const Regranted& event, v1::RecordedEvent* out) {
   out->mutable_regrant();
   for (const std::string& host : event.hosts) out->mutable_regrant()->add_hosts(host);
@@ -232,6 +255,24 @@ Event Report(const v1::HostReport& from) {
   return event;
 }
 
+Labels LabelsOf(const v1::HostLabels& from) {
+  return {from.labels().begin(), from.labels().end()};
+}
+
+Result<Event> Config(const v1::RecordedConfig& from) {
+  ApplyConfig event;
+  for (const v1::Project& project : from.projects()) event.projects.push_back(FromProto(project));
+  for (const std::string& stored : from.users()) {
+    std::optional<User> user = UserOf(stored);
+    if (!user) return Wrong("a user that cannot be read");
+    event.users.push_back(std::move(*user));
+  }
+  for (const v1::HostLabels& host : from.hosts()) event.hosts[host.name()] = LabelsOf(host);
+  event.is_dry_run = from.is_dry_run();
+  event.now_unix = from.now_unix();
+  return Event(std::move(event));
+}
+
 Result<Event> Account(const v1::RecordedAccount& from) {
   AccountEvent event;
   event.now_unix = from.now_unix();
@@ -304,6 +345,13 @@ Result<Event> FromProto(const v1::RecordedEvent& recorded) {
     case v1::RecordedEvent::kProjectEnd:
       return Event(DeleteProject{recorded.project_end().name(),
                                  FARCALL_GIVEN(recorded.project_end(), if_revision)});
+    case v1::RecordedEvent::kLabels: {
+      SetLabels event{recorded.labels().name(), LabelsOf(recorded.labels()), {}};
+      if (recorded.labels().if_revision() != 0) event.if_revision = recorded.labels().if_revision();
+      return Event(std::move(event));
+    }
+    case v1::RecordedEvent::kConfig:
+      return Config(recorded.config());
     case v1::RecordedEvent::kAccount:
       return Account(recorded.account());
     case v1::RecordedEvent::kRegrant:
@@ -332,6 +380,18 @@ v1::RecordedAnswer ToProto(const Answer& answer, const std::string& host) {
   return told;
 }
 
+// Maps in the order of their keys.
+std::string Bytes(const google::protobuf::Message& message) {
+  std::string bytes;
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::CodedOutputStream coded(&stream);
+    coded.SetSerializationDeterministic(true);
+    message.SerializeToCodedStream(&coded);
+  }
+  return bytes;
+}
+
 // What the store would get.
 class Values {
  public:
@@ -341,14 +401,14 @@ class Values {
   void Claims(const std::set<std::string>& ids) {
     for (const std::string& id : ids) {
       const Claim* claim = core_.Find(id);
-      Add("claim", id, claim == nullptr ? "" : pool::ToProto(*claim, nullptr).SerializeAsString());
+      Add("claim", id, claim == nullptr ? "" : Bytes(pool::ToProto(*claim, nullptr)));
     }
   }
   void Hosts(const std::set<std::string>& names) {
     for (const std::string& name : names) {
       v1::Host host = pool::ToProto(core_.hosts().at(name), now_);
       host.set_credential_hash(core_.hosts().at(name).credential);
-      Add("host", name, host.SerializeAsString());
+      Add("host", name, Bytes(host));
     }
   }
   void JoinTokens(const std::set<std::string>& hashes) {
@@ -424,7 +484,8 @@ std::string RecordedBytes(const Effects& effects, const Core& core, Ms now) {
     line->set_text(entry.text);
     line->set_tenant(entry.tenant);
   }
-  return told.SerializeAsString();
+  for (const ConfigChange& change : effects.config) *told.add_config() = ToProto(change);
+  return Bytes(told);
 }
 
 }  // namespace farcall::pool

@@ -104,6 +104,8 @@ const std::vector<Route>& Routes() {
       MakeRoute("GET", "/v1/projects/{project}", "name", &Service::GetProject),
       MakeRoute("PUT", "/v1/projects/{project}", "name", &Service::ChangeProject),
       MakeRoute("DELETE", "/v1/projects/{project}", "name", &Service::DeleteProject),
+      MakeRoute("POST", "/v1/apply", nullptr, &Service::Apply),
+      MakeRoute("PUT", "/v1/hosts/{id}/labels", "name", &Service::SetLabels),
       PlainRoute("/v1/hosts", &Service::ListHosts),
       PlainRoute("/v1/gpus", &Service::ListGpus),
       PlainRoute("/v1/sessions", &Service::GetStatus),
@@ -180,7 +182,8 @@ void Describe(const Descriptor* message, Json* schemas) {
     const FieldDescriptor* field = message->field(i);
     Json type = {{"type", TypeName(field)}};
     if (field->is_map()) {
-      type = {{"type", "object"}, {"additionalProperties", {{"type", "integer"}}}};
+      const FieldDescriptor* value = field->message_type()->map_value();
+      type = {{"type", "object"}, {"additionalProperties", {{"type", TypeName(value)}}}};
     } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
       type = {{"$ref", "#/components/schemas/" + field->message_type()->name()}};
       Describe(field->message_type(), schemas);

@@ -61,6 +61,9 @@ class Service {
   Outcome ListGpus(const Caller& caller, pb::GpuList* list);
   Outcome ChangeHost(const Caller& caller, const pb::HostName& name, SetHost::Verb verb,
                      pb::Host* host);
+  // Instead of those that it has.
+  Outcome SetLabels(const Caller& caller, const pb::HostLabels& request, pb::Host* host);
+  Outcome Apply(const Caller& caller, const pb::Config& config, pb::ConfigDiff* diff);
   Outcome NewJoinToken(const Caller& caller, const pb::JoinTokenRequest& request,
                        pb::JoinToken* token);
   // Users, roles and tokens: service_accounts.cc.

@@ -16,6 +16,8 @@ void AddPoolQueueCommand(CLI::App& app, int& exit_code);
 void AddPoolProjectCommand(CLI::App& app, int& exit_code);
 void AddPoolAudit(CLI::App& app, int& exit_code);
 void AddPoolAccounts(CLI::App& app, int& exit_code);
+void AddPoolApply(CLI::App& app, int& exit_code);
+void AddPoolLabel(CLI::App& app, int& exit_code);
 void AddPoolReplay(CLI::App& app, int& exit_code);
 void AddK8sCommand(CLI::App& app, int& exit_code);
 

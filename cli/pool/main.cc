@@ -34,6 +34,8 @@ int main(int argc, char** argv) {
   farcall::cli::AddPoolProjectCommand(app, exit_code);
   farcall::cli::AddPoolAccounts(app, exit_code);
   farcall::cli::AddPoolAudit(app, exit_code);
+  farcall::cli::AddPoolApply(app, exit_code);
+  farcall::cli::AddPoolLabel(app, exit_code);
   farcall::cli::AddPoolReplay(app, exit_code);
   farcall::cli::AddLoginCommands(app, exit_code);
   farcall::cli::AddK8sCommand(app, exit_code);

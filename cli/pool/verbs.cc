@@ -13,6 +13,7 @@
 #include "cli/quota_flags.h"
 #include "cli/seconds.h"
 #include "generated/proto/pool.pb.h"
+#include "pool/core/selector.h"
 #include "pool/k8s/owner.h"
 #include "pool/rest_client.h"
 #include "proto/printable.h"
@@ -150,6 +151,24 @@ void AddRequest(CLI::App& app, int& exit_code) {
   command->add_option_function<std::string>(
       "--model", [flags](const std::string& text) { flags->request.set_model(text); },
       "text that the GPU's name has to contain");
+  command
+      ->add_option_function<std::string>(
+          "--selector", [flags](const std::string& text) { flags->request.set_selector(text); },
+          "labels that its host has to have: \"zone=a, !spot, model in (H100,A100)\"")
+      ->check([](const std::string& text) {
+        pool::Selector read;
+        return pool::ParseSelector(text, &read);
+      });
+  command->add_option_function<std::vector<std::string>>(
+      "--label",
+      [flags](const std::vector<std::string>& labels) {
+        for (const std::string& label : labels) {
+          const size_t equals = label.find('=');
+          (*flags->request.mutable_labels())[label.substr(0, equals)] =
+              equals == std::string::npos ? "" : label.substr(equals + 1);
+        }
+      },
+      "label of the claim, for people and programs: team=vision; repeat it for several");
   command->add_option_function<std::string>(
       "--host", [flags](const std::string& text) { flags->request.set_host(text); },
       "the only host to use");

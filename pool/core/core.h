@@ -117,6 +117,20 @@ struct SetHost {
   Verb verb = Verb::kDrain;
   std::optional<uint64_t> if_revision;
 };
+struct SetLabels {
+  std::string host;
+  Labels labels;  // instead of those that it has
+  std::optional<uint64_t> if_revision;
+};
+// Makes what is declared of what there is: all of it or, if any of it cannot be, nothing. What is
+// not named stays.
+struct ApplyConfig {
+  std::vector<Project> projects;
+  std::vector<User> users;  // with all of their roles; `tenant` is for those that are new
+  std::map<std::string, Labels> hosts;
+  bool is_dry_run = false;  // tells the difference alone
+  int64_t now_unix = 0;
+};
 // These hosts were answered, with what they had been granted before, while nothing could be stored.
 struct Regranted {
   std::set<std::string> hosts;
@@ -124,7 +138,7 @@ struct Regranted {
 struct Tick {};
 using Event = std::variant<RequestClaim, ReleaseClaim, RenewClaim, ChangeClaim, HostReport,
                            HostClosed, MakeJoinToken, JoinHost, SetHost, SetProject, DeleteProject,
-                           AccountEvent, Regranted, Tick>;
+                           SetLabels, ApplyConfig, AccountEvent, Regranted, Tick>;
 
 // ---- Effects
 
@@ -149,6 +163,13 @@ struct LogEntry {  // a line of /v1/events
   std::string kind, claim, host, text;
   std::string tenant = "";  // of the claim
 };
+struct ConfigChange {
+  struct Field {
+    std::string name, before, after;  // "": none
+  };
+  std::string kind, name, action;  // project, user, host; create, change, none
+  std::vector<Field> fields;
+};
 struct Effects {
   std::set<std::string> claims, hosts;               // to be stored
   std::map<std::string, std::string> erased_claims;  // no longer; and their tenants
@@ -166,6 +187,7 @@ struct Effects {
   uint64_t quota_revision = 0;  // of a change that its host is to accept: its number
   std::optional<Refusal> refusal;
   std::vector<LogEntry> log_entries;
+  std::vector<ConfigChange> config;  // of ApplyConfig: one for each object
 };
 
 struct Explanation {
@@ -264,6 +286,8 @@ class Core {
   void On(const SetHost& event);
   void On(const SetProject& event);  // this and the next: core_projects.cc
   void On(const DeleteProject& event);
+  void On(const SetLabels& event);  // this and the next: core_config.cc
+  void On(const ApplyConfig& event);
   void On(const AccountEvent& event);  // core_accounts.cc
   void On(const Regranted& event);
   void On(const Tick& event);
@@ -289,6 +313,10 @@ class Core {
   std::string ShapeOf(const Claim& claim) const;
   void Enqueue(const Claim& claim);
   void Dequeue(const Claim& claim);
+
+  // Configuration (core_config.cc).
+  bool CanBe(const ApplyConfig& event);
+  void ApplyUser(const User& user, int64_t now_unix);
 
   // Projects (core_projects.cc).
   void LoadProjects(std::vector<Project> projects);

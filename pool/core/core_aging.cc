@@ -24,7 +24,7 @@ double Missing(const Gpu& gpu, const Ask& ask) {
 
 bool CouldTake(const Gpu& gpu, const Ask& ask) {
   return (ask.model.empty() || gpu.name.find(ask.model) != std::string::npos) &&
-         ask.memory_bytes <= gpu.memory_bytes;
+         MatchesGpu(ask.selector, gpu.name) && ask.memory_bytes <= gpu.memory_bytes;
 }
 
 bool IsOpen(const Host& host) {
@@ -38,7 +38,9 @@ bool Core::IsStillGood(const std::string& owner, const Kept& kept) const {
   auto host = hosts_.find(kept.host);
   if (claim == claims_.end() || claim->second.state != ClaimState::kPending ||
       host == hosts_.end() || !IsOpen(host->second) || claim->second.avoid.count(kept.host) != 0 ||
-      kept.devices.size() != claim->second.ask.count || !AllowsNet(host->second, claim->second.ask))
+      kept.devices.size() != claim->second.ask.count ||
+      !AllowsNet(host->second, claim->second.ask) ||
+      !MatchesHost(claim->second.ask.selector, kept.host, host->second.labels))
     return false;
   const Ask& ask = claim->second.ask;
   return (ask.host.empty() || ask.host == kept.host) &&
@@ -77,7 +79,8 @@ void Core::KeepPlaces() {
     Kept kept;
     for (const auto& [name, host] : hosts_) {
       if (!IsOpen(host) || !AllowsNet(host, claim->ask) || claim->avoid.count(name) != 0 ||
-          !(claim->ask.host.empty() || claim->ask.host == name))
+          !(claim->ask.host.empty() || claim->ask.host == name) ||
+          !MatchesHost(claim->ask.selector, name, host.labels))
         continue;
       std::vector<std::pair<double, uint32_t>> fit;
       for (uint32_t i = 0; i < host.gpus.size(); ++i)

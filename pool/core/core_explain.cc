@@ -44,6 +44,7 @@ std::string Why(const Claim& claim, const Pass& pass, uint32_t place) {
   add(Filter::kNotReady, "on silent hosts");
   add(Filter::kClosed, "on hosts that are closed");
   add(Filter::kOtherHost, "on other hosts than asked for");
+  add(Filter::kSelector, "on hosts that its selector leaves out");
   add(Filter::kNetwork, "on hosts that allow less of the network");
   add(Filter::kRefused, "refused by the host's ledger");
   add(Filter::kModel, "of another model");

@@ -15,6 +15,7 @@ std::string Core::ShapeOf(const Claim& claim) const {
                       std::to_string(ask.share_milli) + ' ' + std::to_string(ask.net_bytes_per_s) +
                       (ask.spread ? " s " : " p ") + std::to_string(ask.model.size()) + ' ' +
                       ask.model + ask.host;
+  if (!ask.selector.is_empty()) shape += '\v' + ToText(ask.selector);
   if (!claim.avoid.empty()) shape += '\n' + claim.id;
   if (HasModelLimits(claim)) shape += '\t' + ask.project;
   return shape;

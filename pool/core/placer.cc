@@ -8,7 +8,8 @@ namespace farcall::pool {
 namespace {
 
 bool HasModel(const Gpu& gpu, const Ask& ask) {
-  return ask.model.empty() || gpu.name.find(ask.model) != std::string::npos;
+  return (ask.model.empty() || gpu.name.find(ask.model) != std::string::npos) &&
+         (ask.selector.is_empty() || MatchesGpu(ask.selector, gpu.name));
 }
 
 // What would be left of the GPU, both resources weighing alike: 0 = nothing, 2 = all of it.
@@ -55,6 +56,8 @@ struct Candidate {
 
 Filter JudgeHost(const Host& host, const Claim& claim) {
   if (!claim.ask.host.empty() && claim.ask.host != host.name) return Filter::kOtherHost;
+  if (!claim.ask.selector.is_empty() && !MatchesHost(claim.ask.selector, host.name, host.labels))
+    return Filter::kSelector;
   if (!AllowsNet(host, claim.ask)) return Filter::kNetwork;
   if (host.is_closed()) return Filter::kClosed;
   if (host.state != HostState::kReady) return Filter::kNotReady;
@@ -87,7 +90,7 @@ std::string_view ToText(Filter filter) {
   constexpr std::array<std::string_view, kFilters> kNames = {
       "fits",  "host_not_ready", "host_closed", "other_host", "network", "refused_by_host",
       "model", "memory",         "share",       "shared",     "kept",    "too_few_on_host",
-      "quota"};
+      "quota", "selector"};
   return kNames[static_cast<size_t>(filter)];
 }
 
@@ -168,7 +171,8 @@ Pass Examine(const Hosts& hosts, const Claim& claim) {
       ++pass.removed[static_cast<size_t>(by)];
       ever += HasModel(gpu, ask) && ask.memory_bytes <= gpu.memory_bytes ? 1 : 0;
     }
-    bool is_possible = by_host != Filter::kOtherHost && by_host != Filter::kNetwork;
+    bool is_possible = by_host != Filter::kOtherHost && by_host != Filter::kNetwork &&
+                       by_host != Filter::kSelector;
     if (is_possible && ever >= ask.count) pass.could_ever_fit = true;
     if (fit != 0 && fit < ask.count) {
       pass.removed[static_cast<size_t>(Filter::kNone)] -= fit;

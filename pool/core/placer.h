@@ -32,8 +32,9 @@ enum class Filter : uint8_t {
   kKept,       // it would fit, but the place is kept for a claim before it in the queue
   kTooFew,     // it would fit, but its host has not enough that do
   kQuota,      // its project may have no more of that model
+  kSelector,   // its selector wants other labels
 };
-inline constexpr size_t kFilters = 13;
+inline constexpr size_t kFilters = 14;
 std::string_view ToText(Filter filter);
 
 // How a pass over all GPUs went: why a claim waits.

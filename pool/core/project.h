@@ -65,8 +65,8 @@ struct Project {
   double usage_ms = 0;  // as it was stored; ProjectState has it as it is
 };
 
-// 1 to 8 names of 1 to 64 letters, digits, `.`, `_` and `-` that begin with a letter or digit, joined
-// by "/"; 128 characters at most.
+// 1 to 8 names of 1 to 64 letters, digits, `.`, `_` and `-` that begin with a letter or digit,
+// joined by "/"; 128 characters at most.
 bool IsProjectName(std::string_view name);
 // "" of a project at the top.
 std::string ParentOf(std::string_view name);

@@ -115,6 +115,7 @@ std::pair<std::string, std::string> FaultOf(const Ask& ask) {
             "queue_priority"};
   if (ask.seats < 1 || ask.seats > kMaxSeats)
     return {"max_sessions " + text(ask.seats) + ": 1 to " + text(kMaxSeats), "max_sessions"};
+  if (std::string wrong = FaultOf(ask.labels); !wrong.empty()) return {wrong, "labels"};
   for (auto [value, name] : {std::pair(ask.queue_ms, "queue_ms"),
                              {ask.lifetime_ms, "lifetime_ms"},
                              {ask.on_disconnect_ms, "on_disconnect_ms"},

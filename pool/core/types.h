@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "pool/core/selector.h"
+
 namespace farcall::pool {
 
 using Ms = int64_t;
@@ -51,6 +53,8 @@ struct Ask {
   std::string project;            // whose quota it counts against; empty: the default one
   std::string model;              // part of the GPU's name; empty: any
   std::string host;               // this one only; empty: any
+  Selector selector;              // of hosts, by their labels, and of GPUs
+  Labels labels;                  // for people and programs; the pool makes nothing of them
   bool spread = false;            // the emptiest place instead of the tightest
   uint32_t seats = 64;            // sessions at once
   Ms queue_ms = 0;                // how long to wait for a place; 0: for ever
@@ -155,6 +159,7 @@ struct Host {
   bool drains = false, is_cordoned = false;  // somebody asked for it
   bool is_ending = false;                    // its server tells so, which a new one does not
   std::string reason;                        // of what it is, if there is one
+  Labels labels;                             // the operator's
   std::vector<Gpu> gpus;
   uint64_t net_ceiling = 0;  // bytes a second of the network that a claim may have; 0: no bound
   uint64_t revision = 0;
@@ -207,6 +212,7 @@ struct HostReport {
   uint64_t beat = 0;
   bool is_draining = false;
   std::vector<std::string> endpoints;
+  Labels labels;  // the operator's
   std::vector<Gpu> gpus;
   uint64_t net_ceiling = 0;  // as Host has it
   std::vector<ReportedClaim> claims;

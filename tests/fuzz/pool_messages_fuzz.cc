@@ -163,6 +163,24 @@ const std::vector<Question>& Questions() {
       {"hosts.report", Report},
       {"hosts.report", CloseStream},
       {"hosts.report", SetQuota},
+      // Seeds name the calls above by their place here.
+      {"queue.list", Call(&Service::ListQueue)},
+      {"projects.list", Call(&Service::ListProjects)},
+      {"projects.get", Call(&Service::GetProject)},
+      {"projects.set", Call(&Service::ChangeProject)},
+      {"projects.delete", Call(&Service::DeleteProject)},
+      {"hosts.label", Call(&Service::SetLabels)},
+      {"config.apply", Call(&Service::Apply)},
+      {"users.add", Call(&Service::AddUser)},
+      {"users.remove", Call(&Service::RemoveUser)},
+      {"users.list", Call(&Service::ListUsers)},
+      {"roles.grant", Call(&Service::GrantRole)},
+      {"roles.revoke", Call(&Service::RevokeRole)},
+      {"tokens.new", Call(&Service::NewToken)},
+      {"tokens.list", Call(&Service::ListTokens)},
+      {"tokens.revoke", Call(&Service::RevokeToken)},
+      {"audit.list", Call(&Service::ListAudit)},
+      {"whoami", Call(&Service::WhoAmI)},
   };
   return *questions;
 }

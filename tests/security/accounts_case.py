@@ -35,6 +35,8 @@ LEAST = {
     "POST /v1/hosts/{id}:drain": "operator",
     "POST /v1/hosts/{id}:cordon": "operator",
     "POST /v1/hosts/{id}:uncordon": "operator",
+    "PUT /v1/hosts/{id}/labels": "operator",
+    "POST /v1/apply": "operator",
     "POST /v1/join-tokens": "operator",
     "POST /v1/join": "anybody",
     "GET /v1/pool": "anybody",

@@ -22,9 +22,7 @@ class Replay(PoolCase):
         pool = self.serve("--record", str(record))
         self.host(pool, "one")
         self.farcall("project", "set", "lab", "--pool", pool.url)
-        claim = pool.post(
-            "/v1/claims", memory_bytes=str(64 * MIB), project="lab", wait_ms="20000"
-        )
+        claim = pool.post("/v1/claims", memory_bytes=str(64 * MIB), project="lab", wait_ms="20000")
         waits = pool.post("/v1/claims", memory_bytes=str(1 << 45))
         pool.call("DELETE", "/v1/claims/" + claim["id"])
         until(lambda: pool.claim(claim["id"])["state"] == "released", what="the end of the claim")
@@ -50,7 +48,8 @@ class Replay(PoolCase):
     def test_a_file_that_is_none_and_a_rule_that_is_none_are_said_to_be(self):
         text = self.store.parent / "text"
         text.write_text("no record\n")
-        self.assertIn("no record of `farcall pool serve --record`", self.farcall("replay", text, code=2))
+        said = self.farcall("replay", text, code=2)
+        self.assertIn("no record of `farcall pool serve --record`", said)
         self.assertIn("No such file", self.farcall("replay", self.store.parent / "none", code=1))
         wrong = self.farcall("replay", text, "--with", "colour=red", code=2)
         self.assertIn("'colour=red': write sequencer=fair or placer=spread", wrong)

@@ -10,6 +10,7 @@
 
 #include "generated/proto/pool.pb.h"
 #include "pool/rest.h"
+#include "tests/fuzz/pool_world.h"
 
 namespace farcall::pool {
 namespace {
@@ -78,6 +79,46 @@ TEST(PoolAccess, keeps_others_claims_to_admins_of_their_project) {
   // Its own: also when its role is gone.
   EXPECT_TRUE(MayTo(caller(Role::kNone, ""), release, "c", "t", "p"));
   EXPECT_FALSE(MayTo(caller(Role::kViewer, ""), RuleOf("claims.connect"), "c", "t", "p"));
+}
+
+TEST(PoolAccess, a_tenant_of_a_file_has_claims_in_the_projects_it_was_given) {
+  const std::string token = "a token of a file";
+  auto tenant = [&](std::vector<std::string> projects) {
+    const Callers callers("operator", {TokenKeys(token).verifier()}, false, nullptr, false,
+                          std::move(projects));
+    return *callers.Recognise("Bearer " + token, "");
+  };
+  const Caller plain = tenant({"default"});
+  EXPECT_EQ(plain.In("default"), Role::kUser);
+  EXPECT_EQ(plain.In("research"), Role::kNone);
+  EXPECT_EQ(plain.HomeProject(), "");
+  const Caller other = tenant({"research", "sales/eu"});
+  EXPECT_EQ(other.In("research/vision"), Role::kUser);
+  EXPECT_EQ(other.In("sales"), Role::kNone);
+  EXPECT_EQ(other.In("default"), Role::kNone);
+  EXPECT_EQ(other.HomeProject(), "research");
+}
+
+TEST(PoolAccess, the_audit_has_a_claim_that_a_program_made_once_and_a_refused_one) {
+  fuzz::PoolWorld world;
+  const Caller caller = fuzz::PoolWorld::tenant_a();
+  Ask ask;
+  std::string id;
+  ASSERT_TRUE(world.service().ClaimOfRun("run-1", "a@h", ask, &id, caller, "10.0.0.7:5").ok());
+  ASSERT_TRUE(world.service().ClaimOfRun("run-1", "a@h", ask, &id, caller, "10.0.0.7:6").ok());
+  ask.project = "research";
+  EXPECT_EQ(world.service().ClaimOfRun("run-2", "a@h", ask, &id, caller, "10.0.0.8:1").http, 403);
+  world.service().controller().Apply(Tick{});
+  pb::AuditPage page;
+  ASSERT_TRUE(world.service().ListAudit({true, ""}, {}, &page).ok());
+  std::string all;
+  size_t made = 0;
+  for (const pb::AuditRow& row : page.rows())
+    if (row.entry().find("10.0.0.") != std::string::npos) ++made, all += row.entry() + "\n";
+  EXPECT_EQ(made, 2u) << all;
+  EXPECT_NE(all.find(id), std::string::npos) << all;
+  EXPECT_NE(all.find("claims.request"), std::string::npos) << all;
+  EXPECT_NE(all.find("403"), std::string::npos) << all;
 }
 
 }  // namespace

@@ -72,7 +72,10 @@ class World {
   }
 
   void Step() {
-    switch (Below(19)) {
+    switch (Below(20)) {
+      case 19:
+        SetAnyLabels();
+        break;
       case 18:
         SetAnyProject(kProjects[Below(std::size(kProjects))]);
         break;
@@ -212,6 +215,7 @@ class World {
     request.ask.seats = 1 + static_cast<uint32_t>(Below(3));
     request.ask.queue_priority = static_cast<int32_t>(Below(4)) - 1;
     request.ask.preemptible = Below(2) == 0;
+    if (Below(5) == 0) (void)ParseSelector("zone=a, model=even", &request.ask.selector);
     request.tenant = Below(2) == 0 ? "" : "t";
     const char* project = kProjects[Below(std::size(kProjects))];
     if (core_->FindProject(project) != nullptr) request.ask.project = project;
@@ -285,6 +289,8 @@ class World {
     host.ledger->FinishChange(id, held->second.wanted->quota_revision,
                               Below(3) == 0 ? "it holds more" : "");
   }
+
+  void SetAnyLabels() { Do(SetLabels{AnyHost().name, {{"zone", Below(2) == 0 ? "a" : "b"}}, {}}); }
 
   void SetAnyHost() {
     auto verb = static_cast<SetHost::Verb>(Below(2) == 0 ? 2 : Below(3));

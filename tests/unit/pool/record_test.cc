@@ -60,6 +60,10 @@ class PoolRecord : public testing::Test {
           request.ask.queue_priority = static_cast<int32_t>(below(3)) - 1;
           request.ask.preemptible = below(2) == 0;
           request.ask.spread = below(2) == 0;
+          request.ask.labels = {{"team", "vision"}, {"a", ""}};
+          if (below(3) == 0)
+            (void)ParseSelector(below(2) == 0 ? "zone=a, !spot" : "model in (H100,A)",
+                                &request.ask.selector);
           request.ask.project = below(4) == 0 ? "nobody" : "p";
           request.ask.lifetime_ms = static_cast<Ms>(below(2) * 5000);
           apply(request);
@@ -126,6 +130,13 @@ class PoolRecord : public testing::Test {
           set.project.models = {{"H100", {}, {{}, {}, 3}}};
           apply(set);
           apply(DeleteProject{"q", {}});
+          apply(SetLabels{"a", {{"zone", below(2) == 0 ? "a" : "b"}, {"x", ""}, {"y", "z"}}, {}});
+          ApplyConfig config;
+          config.projects = {set.project};
+          config.users = {{"bob", "tenant", {{Role::kViewer, "p"}}, true, 0, 0}};
+          config.hosts = {{"b", {{"spot", ""}, {"zone", "a"}}}};
+          config.is_dry_run = below(2) == 0;
+          apply(config);
           break;
         }
         case 12: {
