@@ -143,15 +143,17 @@ TEST_P(ResumeTest, ClosesALaneThatComesAfterTheBreak) {
   Pair pair(Url());
   ASSERT_TRUE(pair.ok());
   ASSERT_TRUE(pair.client->link->OpenLanes().ok());
-  pair.faults->refuse_dial = true;
-  pair.faults->cut_after_bytes = 0;
-  ASSERT_TRUE(pair.client->Send().ok());
-  ASSERT_TRUE(pair.client->recorder.Until([&] { return pair.client->recorder.detached == 1; }));
+  // Dialled before: UCX's TCP (1.13) may abort where a connection begins while others are torn
+  // down (docs/guide/ucx.md). It comes to the link after.
   Result<std::unique_ptr<Listener>> listener = Listen(Url());
   ASSERT_TRUE(listener.ok());
   Result<std::unique_ptr<Channel>> late = Dial((*listener)->Url(), In(kLong));
   Result<std::unique_ptr<Channel>> peer = (*listener)->Accept(In(kLong));
   ASSERT_TRUE(late.ok() && peer.ok());
+  pair.faults->refuse_dial = true;
+  pair.faults->cut_after_bytes = 0;
+  ASSERT_TRUE(pair.client->Send().ok());
+  ASSERT_TRUE(pair.client->recorder.Until([&] { return pair.client->recorder.detached == 1; }));
   pair.client->link->AttachLane(0, std::move(*late));
   ASSERT_TRUE((*peer)->WaitReadable(In(kLong)));
   std::byte byte;
