@@ -18,8 +18,8 @@ using std::chrono::seconds;
 constexpr seconds kRenewPause{45};
 constexpr seconds kExplainPause{30};
 constexpr seconds kFirstDelay{1};
-constexpr int kMostDoublings = 6;
-constexpr int kMostSteps = 20;
+constexpr int kMaxDoublings = 6;
+constexpr int kMaxSteps = 20;
 constexpr int kHttpNotFound = 404, kHttpConflict = 409;
 
 std::string PathOf(const ClaimObject& object) {
@@ -83,7 +83,7 @@ void ClaimLoop::WakeAll() {
 }
 
 void ClaimLoop::Delay(const ClaimKey& key) {
-  const int failures = std::min(failures_[key]++, kMostDoublings);
+  const int failures = std::min(failures_[key]++, kMaxDoublings);
   delayed_[key] = Clock::now() + kFirstDelay * (1 << failures);
 }
 
@@ -140,7 +140,7 @@ bool ClaimLoop::IsUrgent(const ClaimKey& key) {
 }
 
 bool ClaimLoop::Settle(const ClaimKey& key) {
-  for (int steps = 0; steps < kMostSteps; ++steps) {
+  for (int steps = 0; steps < kMaxSteps; ++steps) {
     const std::optional<ClaimObject> object = view_->Claim(key);
     if (!object) WakeUid("?");
     if (!object || !MayAct()) return true;

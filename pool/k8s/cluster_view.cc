@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kMostClaims = 100'000, kMostPods = 500'000, kMostClasses = 1000;
+constexpr size_t kMaxClaims = 100'000, kMaxPods = 500'000, kMaxClasses = 1000;
 
 ObjectList ClaimList(bool is_elastic) {
   if (is_elastic)
@@ -81,7 +81,7 @@ class ClusterView::ClaimSink final : public Sink {
     Result<ClaimObject> claim = Read(object);
     if (!claim.ok()) return claim.status();
     if (is_listing_) listed_.insert(claim->uid);
-    if (listed_.size() > kMostClaims) return TooMany("VGPUClaims");
+    if (listed_.size() > kMaxClaims) return TooMany("VGPUClaims");
     view_->Keep(*claim);
     if (!is_listing_) view_->on_change_(ClaimKey{claim->space, claim->name});
     return {};
@@ -126,7 +126,7 @@ class ClusterView::ClassSink final : public Sink {
     if (!read.ok()) return read.status();
     {
       std::lock_guard lock(view_->mutex_);
-      if (view_->classes_.size() >= kMostClasses && view_->classes_.count(read->name) == 0)
+      if (view_->classes_.size() >= kMaxClasses && view_->classes_.count(read->name) == 0)
         return TooMany("VGPUClasses");
       view_->classes_[read->name] = *read;
     }
@@ -167,7 +167,7 @@ class ClusterView::PodSink final : public Sink {
     std::vector<ClaimKey> keys;
     if (!pod->is_over) keys = KeysOf(*pod);
     if (is_listing_ && !keys.empty()) listed_.insert(pod->uid);
-    if (listed_.size() > kMostPods) return TooMany("pods");
+    if (listed_.size() > kMaxPods) return TooMany("pods");
     Change(pod->uid, {pod->name, pod->uid, pod->created}, keys);
     return {};
   }

@@ -26,7 +26,12 @@ class ClaimTests:
         for folder in (deployed, deployed.with_name("elastic-gpu")):
             for name in ("claim", "class", "rbac"):
                 cls.kubectl("apply", "-f", folder / f"{name}.yaml")
-        for name in ("vgpuclaims.farcall", "vgpuclasses.farcall", "elasticgpuclaims.elasticgpu", "elasticgpuclasses.elasticgpu"):  # fmt: skip
+        for name in (
+            "vgpuclaims.farcall",
+            "vgpuclasses.farcall",
+            "elasticgpuclaims.elasticgpu",
+            "elasticgpuclasses.elasticgpu",
+        ):
             crd = f"crd/{name}.io"
             cls.kubectl("wait", "--for=condition=Established", "--timeout=60s", crd)
         (cls.folder / "controller-account").write_text(cls.account("farcall-controller"))
@@ -129,7 +134,9 @@ class ClaimTests:
     def make_unstarted(self, name, **annotations):
         """A pod that never starts: the kubelet of this version takes minutes to let go of one."""
         self.make(name, **annotations)
-        self.addCleanup(self.kubectl, "delete", "pod", name, "--force", "--grace-period=0", "--ignore-not-found")  # fmt: skip
+        self.addCleanup(
+            self.kubectl, "delete", "pod", name, "--force", "--grace-period=0", "--ignore-not-found"
+        )
 
     def wait_event(self, pod, pattern):
         return until(
@@ -146,7 +153,9 @@ class ClaimTests:
         self.assertEqual(self.wait_log("user", r"memory (\d+)")[1], str(256 * MIB))
         self.wait_event("user", rf"VGPUClaimBound.*claim {bound['claim']} of the pool on host host")
         columns = self.kubectl("get", "vgpuclaims", "data").splitlines()
-        self.assertEqual(columns[0].split(), ["NAME", "PHASE", "HOST", "GPUS", "MEM", "POD", "CLASS", "AGE"])  # fmt: skip
+        self.assertEqual(
+            columns[0].split(), ["NAME", "PHASE", "HOST", "GPUS", "MEM", "POD", "CLASS", "AGE"]
+        )
         self.assertEqual(columns[1].split()[:6], ["data", "Bound", "host", "[0]", "256Mi", "user"])
         self.assertEqual([claim["id"] for claim in self.live()], [bound["claim"]])
         self.delete("user")
@@ -217,7 +226,11 @@ class ClaimTests:
             uid = self.pod("liar")["metadata"]["uid"]
             path = "/apis/farcall.io/v1alpha1/namespaces/default/vgpuclaims/bait"
             told = json.loads(self.kubectl("get", "--raw", path))
-            told["status"] = {"phase": "Bound", "claim": theirs["claim"], "pod": {"name": "liar", "uid": uid}}  # fmt: skip
+            told["status"] = {
+                "phase": "Bound",
+                "claim": theirs["claim"],
+                "pod": {"name": "liar", "uid": uid},
+            }
             self.kubectl("replace", "--raw", path + "/status", "-f", "-", stdin=json.dumps(told))
             self.wait_event("liar", f"names claim {theirs['claim']}, which is not its own")
         finally:
@@ -254,10 +267,31 @@ class ClaimTests:
         """The first is as articles about elastic GPUs have it, apiVersion v1alpha included."""
         qgpu = "tke.cloud.tencent.com/qgpu-"
         for name, version, of_class, resources, memory in (
-            ("article", "v1alpha", "storageClassName", {qgpu + "core": 10, qgpu + "memory": "1GB"}, GIB),
-            ("readme", "v1alpha1", "egpuClassName", {"gpushare.provisioner.elasticgpu.io/gpu-core": 10, "gpushare.provisioner.elasticgpu.io/gpu-memory": 1}, GIB),
-            ("schema", "v1alpha1", "elasticGPUClassName", {"elasticgpu.io/gpu-memory": 256}, 256 * MIB),
-        ):  # fmt: skip
+            (
+                "article",
+                "v1alpha",
+                "storageClassName",
+                {qgpu + "core": 10, qgpu + "memory": "1GB"},
+                GIB,
+            ),
+            (
+                "readme",
+                "v1alpha1",
+                "egpuClassName",
+                {
+                    "gpushare.provisioner.elasticgpu.io/gpu-core": 10,
+                    "gpushare.provisioner.elasticgpu.io/gpu-memory": 1,
+                },
+                GIB,
+            ),
+            (
+                "schema",
+                "v1alpha1",
+                "elasticGPUClassName",
+                {"elasticgpu.io/gpu-memory": 256},
+                256 * MIB,
+            ),
+        ):
             with self.subTest(spelling=name):
                 made = {"apiVersion": f"elasticgpu.io/{version}", "metadata": {"name": name}}
                 self.apply(
@@ -268,7 +302,9 @@ class ClaimTests:
                     | {"kind": "ElasticGPUClaim"}
                     | {"spec": {of_class: name, "resources": {"requests": resources}, "note": "x"}},
                 )
-                self.addCleanup(self.kubectl, "delete", "elasticgpuclaim", name, "--ignore-not-found")  # fmt: skip
+                self.addCleanup(
+                    self.kubectl, "delete", "elasticgpuclaim", name, "--ignore-not-found"
+                )
                 self.make_elastic(name)
                 self.assertEqual(self.wait_log(name, r"memory (\d+)")[1], str(memory))
                 self.wait_log(name, "round 1")
@@ -297,7 +333,9 @@ class ClaimTests:
                 # policy/v1 came with 1.21.
                 parts = [part for part in made.split("\n---\n") if "policy/v1" not in part]
                 self.kubectl("apply", "--dry-run=server", "-f", "-", stdin="\n---\n".join(parts))
-        self.assertIn("--elastic-gpu", self.kubectl("kustomize", self.root / "deploy/k8s/elastic-gpu"))  # fmt: skip
+        self.assertIn(
+            "--elastic-gpu", self.kubectl("kustomize", self.root / "deploy/k8s/elastic-gpu")
+        )
 
     def test_deleting_a_claim_ends_it(self):
         self.make_claim("gone", mem="256Mi")
@@ -343,7 +381,9 @@ class ClaimTests:
         self.wait_claim("forced", "Bound")
         self.wait_claims(2)
         self.stop_controllers(signal.SIGKILL)
-        self.kubectl("patch", "vgpuclaim", "forced", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')  # fmt: skip
+        self.kubectl(
+            "patch", "vgpuclaim", "forced", "--type=merge", "-p", '{"metadata":{"finalizers":null}}'
+        )
         self.delete_claim("forced")
         self.start_controller()
         self.wait_claims(1)
@@ -391,7 +431,11 @@ class ClaimTests:
             self.kubectl("delete", "vgpuclaim", "old", "--wait=false")
             self.make_claim("new", mem="256Mi")
             self.assertEqual(self.cluster("restart", "kube-apiserver").returncode, 0)
-            until(lambda: self.kubectl("get", "--raw", "/readyz", check=False) == "ok", LIMIT_S, "API server")  # fmt: skip
+            until(
+                lambda: self.kubectl("get", "--raw", "/readyz", check=False) == "ok",
+                LIMIT_S,
+                "API server",
+            )
             self.kubectl("label", "vgpuclaim", "new", "farcall.io/test=1")
         finally:
             self.controllers[0].send_signal(signal.SIGCONT)

@@ -151,7 +151,8 @@ def commands(cache, run):
     """name -> (command, environment), in the order in which they are started."""
     built, etcd = cache / "bin", f"http://127.0.0.1:{PORTS['etcd']}"
     peers = f"http://127.0.0.1:{PORTS['etcd peers']}"
-    tools = {"PATH": f"{cache}/root/usr/sbin:{cache}/root/usr/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+    unpacked = cache / "root/usr"
+    tools = {"PATH": f"{unpacked}/sbin:{unpacked}/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
     return {
         "etcd": (
             [

@@ -20,7 +20,8 @@ FUNCTIONS = {
     "cudnn": ".*",
     "cufft": r"cufftExec\w+|cufftXtExec|cufftGetSize\w*|cufftSetPlan\w+",
     "curand": ".*",
-    "cusolver": r"cusolverDnS(potr[fs](Batched)?|getrf|geqrf|orgqr|ormqr|orgbr|sytrd|sytri|gesvd)(_bufferSize)?|cusolverDnXlarft",
+    "cusolver": r"cusolverDnS(potr[fs](Batched)?|getrf|geqrf|orgqr|ormqr|orgbr|sytrd|sytri|gesvd)"
+    r"(_bufferSize)?|cusolverDnXlarft",
     "cusparse": r"cusparse(SpM[MV]|SDDMM|Sp[SM][VM]_\w+|SparseToDense|DenseToSparse_\w+|Axpby|Gather|Scatter|SpVV|Create(Const)?(Csr|Dn\w+))(_bufferSize)?",
 }
 FEWEST = {

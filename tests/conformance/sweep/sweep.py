@@ -5,9 +5,9 @@ code with those that cuda.h documents for the function.
 
     sweep.py LIBRARY --header cuda.h [--only REGEX] [--all]     one line for each difference; --all: for each call
 
-A difference is a code that the function's comment does not list, success where an argument is null, negative, too large
-(2^31 - 1) or destroyed, a process that ends and a call that does not return. Sizes and counts of the caller's own arrays are not
-made larger than they are.
+A difference is a code that the function's comment does not list, success where an argument is null,
+negative, too large (2^31 - 1) or destroyed, a process that ends and a call that does not return.
+Sizes and counts of the caller's own arrays are not made larger than they are.
 """
 
 from __future__ import annotations
