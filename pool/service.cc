@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "pool/oidc/provider.h"
 #include "pool/service_parts.h"
 #include "pool/unix_time.h"
 #include "proto/handshake.h"
@@ -32,6 +33,10 @@ std::string HashOf(std::string_view secret) {
 }
 
 }  // namespace
+
+Service::Service(Controller* controller, ServiceOptions options)
+    : controller_(controller), options_(std::move(options)) {}
+Service::~Service() = default;
 
 Outcome Of(const Refusal& refusal) {
   switch (refusal.code) {

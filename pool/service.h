@@ -14,10 +14,13 @@
 #include "pool/callers.h"
 #include "pool/controller.h"
 #include "pool/convert.h"
-#include "pool/oidc/provider.h"
 #include "pool/places.h"
 
 namespace farcall::pool {
+
+class OidcProvider;
+struct OidcOptions;
+struct ProvenIdentity;
 
 // Ok, or an error with the HTTP status it is.
 struct Outcome {
@@ -40,8 +43,8 @@ struct ServiceOptions {
 //   Thread  any
 class Service {
  public:
-  Service(Controller* controller, ServiceOptions options)
-      : controller_(controller), options_(std::move(options)) {}
+  Service(Controller* controller, ServiceOptions options);
+  ~Service();
   void SetAddresses(std::string grpc, std::string data);
   void SetRest(std::string url);
   void SetHealth(std::string address);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "pool/convert_accounts.h"
+#include "pool/oidc/provider.h"
 #include "pool/service.h"
 #include "pool/service_parts.h"
 #include "pool/unix_time.h"
@@ -53,7 +54,7 @@ Outcome Service::FindOrAdd(const ProvenIdentity& proven, const std::vector<RoleB
     event.user.roles = roles;
     Effects effects = controller_->Apply(AccountEvent{std::move(event), UnixSeconds()});
     // Unless the same one logged in twice at once.
-    if (!find()) return effects.refusal ? Of(*effects.refusal) : NoClaim(proven.user);
+    if (!find() && effects.refusal) return Of(*effects.refusal);
   }
   if (user->subject == subject) return {};
   // Neither one whom an operator made, nor somebody else to whom the provider gave the name later.

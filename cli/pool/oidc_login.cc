@@ -37,17 +37,6 @@ int64_t NumberAt(const Json& object, const char* name, int64_t otherwise) {
   return found != object.end() && found->is_number_integer() ? found->get<int64_t>() : otherwise;
 }
 
-// What the provider says of itself; each address that is used is held to the issuer's rule.
-Result<Json> Discover(const OidcLoginAt& at) {
-  std::string base = at.issuer;
-  while (!base.empty() && base.back() == '/') base.pop_back();
-  Result<Json> found = pool::FetchJson(base + "/.well-known/openid-configuration", at.ca);
-  if (!found.ok()) return found.status();
-  if (TextAt(*found, "issuer") != at.issuer)
-    return Status(Code::kMalformed, base + ": says that it is another issuer");
-  return found;
-}
-
 // A form to the provider; its answer, whatever the HTTP status.
 Result<Json> Post(const std::string& url, const Form& form, const std::string& ca) {
   if (Status checked = pool::CheckIssuer(url); !checked.ok()) return checked;
@@ -101,7 +90,7 @@ std::string Sha256(const std::string& text) {
 }  // namespace
 
 Result<std::string> LogInByDevice(const OidcLoginAt& at) {
-  Result<Json> found = Discover(at);
+  Result<Json> found = pool::Discover(at.issuer, at.ca);
   if (!found.ok()) return found.status();
   const std::string begin = TextAt(*found, "device_authorization_endpoint");
   if (begin.empty())
@@ -136,7 +125,7 @@ Result<std::string> LogInByDevice(const OidcLoginAt& at) {
 }
 
 Result<std::string> LogInByBrowser(const OidcLoginAt& at) {
-  Result<Json> found = Discover(at);
+  Result<Json> found = pool::Discover(at.issuer, at.ca);
   if (!found.ok()) return found.status();
   const std::string state = RandomText(), verifier = RandomText();
   httplib::Server server;

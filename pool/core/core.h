@@ -412,6 +412,7 @@ class Core {
   // The claim that a caller names, if it is still of that revision; else refuses.
   Claim* Named(const std::string& id, const std::optional<std::string>& by,
                const std::optional<uint64_t>& if_revision);
+  Host* NamedHost(const std::string& name, const std::optional<uint64_t>& if_revision);  // likewise
   // One more claim of the tenant; or refuses.
   bool TakeOne(const std::string& tenant);
   void Refuse(RefusalCode code, std::string message, std::string field = "", std::string hint = "");

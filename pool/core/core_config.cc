@@ -85,16 +85,9 @@ bool HasRole(const std::vector<RoleBinding>& roles, const RoleBinding& wanted) {
 void Core::On(const SetLabels& event) {
   if (std::string wrong = FaultOf(event.labels); !wrong.empty())
     return Refuse(RefusalCode::kInvalid, wrong, "labels");
-  auto found = hosts_.find(event.host);
-  if (found == hosts_.end())
-    return Refuse(RefusalCode::kNotFound, "there is no host '" + event.host + "'", "host",
-                  "farcall pool list --hosts shows them");
-  Host& host = found->second;
-  if (event.if_revision && *event.if_revision != host.revision)
-    return Refuse(RefusalCode::kConflict,
-                  "revision " + std::to_string(*event.if_revision) + ": it is " +
-                      std::to_string(host.revision) + " by now",
-                  "If-Match", "read it again");
+  Host* to_change = NamedHost(event.host, event.if_revision);
+  if (to_change == nullptr) return;
+  Host& host = *to_change;
   if (host.labels == event.labels) return;
   host.labels = event.labels;
   Store(host);

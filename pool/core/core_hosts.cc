@@ -286,17 +286,28 @@ void Core::On(const HostClosed& event) {
     found->second.is_connected = false;
 }
 
-void Core::On(const SetHost& event) {
-  auto found = hosts_.find(event.host);
-  if (found == hosts_.end())
-    return Refuse(RefusalCode::kNotFound, "there is no host '" + event.host + "'", "host",
-                  "farcall pool list --hosts shows them");
+Host* Core::NamedHost(const std::string& name, const std::optional<uint64_t>& if_revision) {
+  auto found = hosts_.find(name);
+  if (found == hosts_.end()) {
+    Refuse(RefusalCode::kNotFound, "there is no host '" + name + "'", "host",
+           "farcall pool list --hosts shows them");
+    return nullptr;
+  }
   Host& host = found->second;
-  if (event.if_revision && *event.if_revision != host.revision)
-    return Refuse(RefusalCode::kConflict,
-                  "revision " + std::to_string(*event.if_revision) + ": it is " +
-                      std::to_string(host.revision) + " by now",
-                  "If-Match", "read it again");
+  if (if_revision && *if_revision != host.revision) {
+    Refuse(RefusalCode::kConflict,
+           "revision " + std::to_string(*if_revision) + ": it is " + std::to_string(host.revision) +
+               " by now",
+           "If-Match", "read it again");
+    return nullptr;
+  }
+  return &host;
+}
+
+void Core::On(const SetHost& event) {
+  Host* to_change = NamedHost(event.host, event.if_revision);
+  if (to_change == nullptr) return;
+  Host& host = *to_change;
   bool was_closed = host.drains || host.is_cordoned;
   switch (event.verb) {
     case SetHost::Verb::kDrain:

@@ -74,17 +74,22 @@ Result<Json> FetchJson(const std::string& url, const std::string& ca) {
   return parsed;
 }
 
-Status OidcProvider::Refresh() {
-  std::string base = options_.rules.issuer;
+Result<Json> Discover(const std::string& issuer, const std::string& ca) {
+  std::string base = issuer;
   while (!base.empty() && base.back() == '/') base.pop_back();
-  Result<Json> found = FetchJson(base + "/.well-known/openid-configuration", options_.ca);
+  Result<Json> found = FetchJson(base + "/.well-known/openid-configuration", ca);
+  // Else one provider could answer for another.
+  if (found.ok() && (!found->contains("issuer") || (*found)["issuer"] != issuer))
+    return Status(Code::kMalformed, base + ": says that it is another issuer");
+  return found;
+}
+
+Status OidcProvider::Refresh() {
+  Result<Json> found = Discover(options_.rules.issuer, options_.ca);
   if (!found.ok()) return found.status();
-  // Else one provider could answer for another (OpenID Connect Discovery 1.0, 4.3).
-  if (!found->contains("issuer") || (*found)["issuer"] != options_.rules.issuer)
-    return {Code::kMalformed, base + ": says that it is another issuer"};
   auto address = found->find("jwks_uri");
   if (address == found->end() || !address->is_string())
-    return {Code::kMalformed, base + ": names no jwks_uri"};
+    return {Code::kMalformed, options_.rules.issuer + ": names no jwks_uri"};
   Result<Json> keys = FetchJson(address->get<std::string>(), options_.ca);
   if (!keys.ok()) return keys.status();
   auto list = keys->find("keys");

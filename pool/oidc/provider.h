@@ -34,9 +34,14 @@ Result<GroupRole> ReadGroupRole(const std::string& text);
 // Whether the issuer's URL will do: https://, or http:// on this machine.
 Status CheckIssuer(const std::string& issuer);
 
-// The document at ISSUER/.well-known/openid-configuration or of an address that it names.
+// A JSON object at a provider's address.
 //   Errors  kInvalid (the URL), kUnavailable, kMalformed (no JSON object, or over 1 MiB)
 Result<nlohmann::json> FetchJson(const std::string& url, const std::string& ca);
+
+// What a provider says of itself: that document of its own, and no other issuer's (OpenID Connect
+// Discovery 1.0, 4.3).
+//   Errors  as FetchJson
+Result<nlohmann::json> Discover(const std::string& issuer, const std::string& ca);
 
 //   Thread  any
 class OidcProvider {
