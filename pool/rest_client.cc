@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "generated/proto/pool.pb.h"
+#include "pool/kept_clients.h"
 
 namespace farcall::pool {
 
@@ -47,32 +48,55 @@ Status RefusalOf(const PoolAddress& pool, int status, const std::string& body) {
           error.message() + (error.hint().empty() ? "" : " (" + error.hint() + ")")};
 }
 
-Status RestCall(const PoolAddress& pool, const std::string& method, const std::string& path,
-                const google::protobuf::Message* in, google::protobuf::Message* out,
-                std::string* json) {
-  FARCALL_TRY(CheckAddress(pool));
-  const std::string& url = pool.url;
-  const TlsFiles& tls = pool.tls;
-  httplib::Client client(url, tls.certificate, tls.key);
-  if (pool.is_tls() && !tls.authorities.empty()) client.set_ca_cert_path(tls.authorities);
-  client.set_connection_timeout(5);
-  client.set_read_timeout(pool.patience_s);
+class RestClient::Connections final {
+ public:
+  explicit Connections(const PoolAddress& pool)
+      : kept_([&pool] {
+          auto client =
+              std::make_unique<httplib::Client>(pool.url, pool.tls.certificate, pool.tls.key);
+          if (pool.is_tls() && !pool.tls.authorities.empty())
+            client->set_ca_cert_path(pool.tls.authorities);
+          client->set_connection_timeout(5);
+          client->set_read_timeout(pool.patience_s);
+          return client;
+        }) {}
+  httplib::Result Send(const httplib::Request& request) {
+    // A POST without a verb, as in `/v1/claims`, makes something.
+    const bool makes = request.method == "POST" && request.path.find(':') == std::string::npos;
+    return kept_.Send([&request](httplib::Client& client) { return client.send(request); }, !makes);
+  }
+
+ private:
+  KeptClients<httplib::Client> kept_;
+};
+
+RestClient::RestClient(PoolAddress pool)
+    : pool_(std::move(pool)), connections_(std::make_unique<Connections>(pool_)) {}
+
+RestClient::~RestClient() = default;
+
+Status RestClient::Call(const std::string& method, const std::string& path,
+                        const google::protobuf::Message* in, google::protobuf::Message* out,
+                        std::string* json) {
+  FARCALL_TRY(CheckAddress(pool_));
+  const std::string& url = pool_.url;
+  const TlsFiles& tls = pool_.tls;
   httplib::Request request;
   request.method = method;
   request.path = path;
-  if (!pool.token.empty()) request.headers.emplace("Authorization", "Bearer " + pool.token);
+  if (!pool_.token.empty()) request.headers.emplace("Authorization", "Bearer " + pool_.token);
   if (in != nullptr) {
     (void)google::protobuf::util::MessageToJsonString(*in, &request.body);
     request.headers.emplace("Content-Type", "application/json");
   }
-  httplib::Result result = client.send(request);
+  httplib::Result result = connections_->Send(request);
   if (!result && result.error() == httplib::Error::SSLServerVerification)
     return {Code::kUnavailable, "pool " + url +
                                     ": its certificate is not believed; --ca names a file of those "
                                     "that are"};
   const bool was_cut =
       result.error() == httplib::Error::Read || result.error() == httplib::Error::Write;
-  if (!result && was_cut && pool.is_tls() && !tls.given())
+  if (!result && was_cut && pool_.is_tls() && !tls.given())
     return {Code::kUnavailable, "pool " + url +
                                     ": it ends the connection; if it asks for certificates, --cert "
                                     "and --key name yours"};
@@ -83,10 +107,16 @@ Status RestCall(const PoolAddress& pool, const std::string& method, const std::s
     return {Code::kUnavailable, "pool " + url + ": " + httplib::to_string(result.error())};
   google::protobuf::util::JsonParseOptions options;
   options.ignore_unknown_fields = true;  // of a newer pool
-  if (result->status >= 300) return RefusalOf(pool, result->status, result->body);
+  if (result->status >= 300) return RefusalOf(pool_, result->status, result->body);
   if (json != nullptr) *json = result->body;
   auto parsed = google::protobuf::util::JsonStringToMessage(result->body, out, options);
   return parsed.ok() ? Status() : Status(Code::kMalformed, "pool " + url + ": not a pool's answer");
+}
+
+Status RestCall(const PoolAddress& pool, const std::string& method, const std::string& path,
+                const google::protobuf::Message* in, google::protobuf::Message* out,
+                std::string* json) {
+  return RestClient(pool).Call(method, path, in, out, json);
 }
 
 }  // namespace farcall::pool

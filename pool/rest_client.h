@@ -4,6 +4,7 @@
 
 #include <google/protobuf/message.h>
 
+#include <memory>
 #include <string>
 
 #include "proto/status.h"
@@ -30,9 +31,31 @@ Status CheckAddress(const PoolAddress& pool);
 // The pool's error in an answer, one line: kRefused.
 Status RefusalOf(const PoolAddress& pool, int status, const std::string& body);
 
-// One request; `in` may be nullptr. `json`, if not nullptr, is the answer as it came.
-//   Errors  kInvalid (the URL), kUnavailable (nobody there, or not whom we believe), kRefused (the
-//   pool's error, one line)
+// A pool that is asked again and again: connections stay open between requests.
+//   Thread  any
+class RestClient final {
+ public:
+  explicit RestClient(PoolAddress pool);
+  ~RestClient();
+
+  const PoolAddress& address() const { return pool_; }
+  // One request; `in` may be nullptr. `json`, if not nullptr, is the answer as it came.
+  //   Errors  kInvalid (the URL), kUnavailable (nobody there, or not whom we believe), kRefused
+  //           (the pool's error, one line)
+  Status Call(const std::string& method, const std::string& path,
+              const google::protobuf::Message* in, google::protobuf::Message* out,
+              std::string* json = nullptr);
+  Status Get(const std::string& path, google::protobuf::Message* out) {
+    return Call("GET", path, nullptr, out);
+  }
+
+ private:
+  class Connections;
+  const PoolAddress pool_;
+  const std::unique_ptr<Connections> connections_;
+};
+
+// The same for one request alone.
 Status RestCall(const PoolAddress& pool, const std::string& method, const std::string& path,
                 const google::protobuf::Message* in, google::protobuf::Message* out,
                 std::string* json = nullptr);

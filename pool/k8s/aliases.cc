@@ -26,13 +26,7 @@ constexpr const char* kNodeSelectors[] = {
 constexpr const char* kSchedulers[] = {"hami-scheduler", "gpushare-scheduler", "kai-scheduler",
                                        "4pd-scheduler"};
 
-const Json& Member(const Json& object, const char* name) {
-  static const Json none = Json::object();
-  auto at = object.is_object() ? object.find(name) : object.end();
-  return object.is_object() && at != object.end() && at->is_object() ? *at : none;
-}
-
-std::string Text(const Json& object, const char* name) {
+std::string TextOrNumber(const Json& object, const char* name) {
   auto at = object.is_object() ? object.find(name) : object.end();
   if (!object.is_object() || at == object.end()) return "";
   if (at->is_string()) return at->get<std::string>();
@@ -100,7 +94,7 @@ class Translator final {
       const std::string path = std::string("/spec/") + list + "/" + std::to_string(i);
       if (Status read = ReadContainer(container, path); !read.ok())
         return {read.code(),
-                "container " + Printable(Text(container, "name")) + ": " + read.message()};
+                "container " + Printable(TextOrNumber(container, "name")) + ": " + read.message()};
     }
     return {};
   }
@@ -110,20 +104,20 @@ class Translator final {
     const Json& limits = Member(resources, "limits");
     const Json& requests = Member(resources, "requests");
     std::map<Scheme, std::map<std::string, std::string>> asked;
-    Found found{path, Text(container, "name"), {}, {}, {}, !requests.empty()};
+    Found found{path, TextOrNumber(container, "name"), {}, {}, {}, !requests.empty()};
     for (const auto& [name, value] : requests.items()) {
       if (!SchemeOf(name)) continue;
       found.requests.push_back(name);
-      if (Text(limits, name.c_str()).empty())
+      if (TextOrNumber(limits, name.c_str()).empty())
         return {Code::kInvalid, name + ": write it under limits; requests follow from them"};
-      if (Text(limits, name.c_str()) != Text(requests, name.c_str()))
+      if (TextOrNumber(limits, name.c_str()) != TextOrNumber(requests, name.c_str()))
         return {Code::kInvalid, name + ": limits and requests differ; leave it out of requests"};
     }
     for (const auto& [name, value] : limits.items()) {
       std::optional<Scheme> scheme = SchemeOf(name);
       if (!scheme) continue;
       found.limits.push_back(name);
-      asked[*scheme][name] = Text(limits, name.c_str());
+      asked[*scheme][name] = TextOrNumber(limits, name.c_str());
     }
     if (auto hami = asked.find(Scheme::kHami); hami != asked.end() && IsNative(hami->second) &&
                                                (asked.size() > 1 || !options_.takes_native)) {
@@ -138,8 +132,8 @@ class Translator final {
     for (const auto& [scheme, words] : asked) {
       Result<std::optional<VgpuAsk>> read =
           ReadAliases(scheme, words,
-                      {Text(Member(metadata_, "labels"), "aliyun.com/gpu-count"),
-                       Text(annotations_, "tencent.com/vcuda-core-limit")},
+                      {TextOrNumber(Member(metadata_, "labels"), "aliyun.com/gpu-count"),
+                       TextOrNumber(annotations_, "tencent.com/vcuda-core-limit")},
                       options_.gpushare_unit);
       if (!read.ok()) return read.status();
       if (!*read) continue;
@@ -150,7 +144,7 @@ class Translator final {
       by = scheme;
     }
     if (!ask) return {};
-    if (!Text(limits, kResource).empty())
+    if (!TextOrNumber(limits, kResource).empty())
       return {Code::kInvalid, "it asks for " + std::string(kResource) + " and by names of " +
                                   NameOf(by) + "; use one"};
     if (found.name.size() > kMaxContainerName)
@@ -167,8 +161,8 @@ class Translator final {
 
   // KAI asks by annotations: for a named container, else for the first.
   Status ReadKai() {
-    const std::string part = Text(annotations_, "gpu-fraction");
-    const std::string memory = Text(annotations_, "gpu-memory");
+    const std::string part = TextOrNumber(annotations_, "gpu-fraction");
+    const std::string memory = TextOrNumber(annotations_, "gpu-memory");
     if (part.empty() && memory.empty()) return {};
     if (!found_.empty())
       return {Code::kInvalid, "annotation gpu-fraction or gpu-memory, and container " +
@@ -187,13 +181,13 @@ class Translator final {
       return {Code::kInvalid,
               "annotation gpu-memory " + Quoted(memory) + ": write MiB, such as 4096"};
     ask.memory_bytes = units.value * kMib;
-    const std::string wanted = Text(annotations_, "gpu-fraction-container-name");
+    const std::string wanted = TextOrNumber(annotations_, "gpu-fraction-container-name");
     auto containers = spec_.find("containers");
     for (size_t i = 0;
          containers != spec_.end() && containers->is_array() && i < containers->size(); ++i) {
-      const std::string name = Text((*containers)[i], "name");
+      const std::string name = TextOrNumber((*containers)[i], "name");
       if (!wanted.empty() && name != wanted) continue;
-      if (!Text(Member(Member((*containers)[i], "resources"), "limits"), kResource).empty())
+      if (!TextOrNumber(Member(Member((*containers)[i], "resources"), "limits"), kResource).empty())
         return {Code::kInvalid, "annotations gpu-fraction or gpu-memory, and container " + name +
                                     " asks for " + kResource + "; use one"};
       found_.push_back({"/spec/containers/" + std::to_string(i),
@@ -220,12 +214,12 @@ class Translator final {
            ++i) {
         const Json& container = (*containers)[i];
         const Json& resources = Member(container, "resources");
-        if (Text(container, "name") != wanted) continue;
+        if (TextOrNumber(container, "name") != wanted) continue;
         for (const Found& found : found_)
           if (found.name == wanted)
             return {Code::kInvalid, "annotation " + Printable(annotation) + ", and container " +
                                         wanted + " asks as well; use one"};
-        if (!Text(Member(resources, "limits"), kResource).empty()) continue;
+        if (!TextOrNumber(Member(resources, "limits"), kResource).empty()) continue;
         Found found;
         found.path = "/spec/containers/" + std::to_string(i);
         found.name = wanted;
@@ -280,26 +274,26 @@ class Translator final {
     if (!has_hami_) return {};
     for (const char* name :
          {"nvidia.com/nouse-gputype", "nvidia.com/use-gpuuuid", "nvidia.com/nouse-gpuuuid"})
-      if (!Text(annotations_, name).empty())
+      if (!TextOrNumber(annotations_, name).empty())
         return {Code::kInvalid, std::string("annotation ") + name +
                                     ": the pool chooses the GPU; write nvidia.com/use-gputype "
                                     "with one model, or leave it out"};
-    all_.model = Text(annotations_, "nvidia.com/use-gputype");
+    all_.model = TextOrNumber(annotations_, "nvidia.com/use-gputype");
     if (all_.model.find(',') != std::string::npos)
       return {Code::kInvalid, "annotation nvidia.com/use-gputype " + Quoted(all_.model) +
                                   ": write one model, such as A100"};
-    if (const std::string mode = Text(annotations_, "nvidia.com/vgpu-mode");
+    if (const std::string mode = TextOrNumber(annotations_, "nvidia.com/vgpu-mode");
         !mode.empty() && mode != "hami-core")
       return {Code::kInvalid, "annotation nvidia.com/vgpu-mode " + Quoted(mode) +
                                   ": the pool's hosts choose; leave it out"};
-    if (!Text(annotations_, "nvidia.com/numa-bind").empty())
+    if (!TextOrNumber(annotations_, "nvidia.com/numa-bind").empty())
       Warn("annotation nvidia.com/numa-bind has no meaning for a GPU of another machine");
     return {};
   }
 
   void ReadPlacement() {
-    std::string word = Text(annotations_, "hami.io/gpu-scheduler-policy");
-    if (word.empty()) word = Text(Member(spec_, "nodeSelector"), "ack.node.gpu.placement");
+    std::string word = TextOrNumber(annotations_, "hami.io/gpu-scheduler-policy");
+    if (word.empty()) word = TextOrNumber(Member(spec_, "nodeSelector"), "ack.node.gpu.placement");
     if (word == "binpack") all_.placer = "pack";
     if (word == "spread") all_.placer = "spread";
   }
@@ -362,12 +356,12 @@ class Translator final {
       Change("remove", "/spec/nodeSelector/" + Pointer(name));
       Warn(std::string("nodeSelector ") + name + " is left out: the GPU is another machine's");
     }
-    const std::string scheduler = Text(spec_, "schedulerName");
+    const std::string scheduler = TextOrNumber(spec_, "schedulerName");
     if (std::count(std::begin(kSchedulers), std::end(kSchedulers), scheduler) != 0) {
       Add("/spec/schedulerName", "default-scheduler");
       Warn("schedulerName " + scheduler + " is left out: the pool places the claim");
     }
-    if (Text(spec_, "runtimeClassName") == "nvidia") {
+    if (TextOrNumber(spec_, "runtimeClassName") == "nvidia") {
       Change("remove", "/spec/runtimeClassName");
       Warn("runtimeClassName nvidia is left out: the node needs no driver");
     }

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "pool/kept_clients.h"
 #include "proto/printable.h"
 #include "proto/text_file.h"
 #include "transport/url.h"
@@ -36,14 +37,6 @@ Status ReadToken(const std::string& path, std::string* token) {
 
 }  // namespace
 
-std::string TextAt(const Json& object, const char* part, const char* name) {
-  if (!object.is_object()) return "";
-  auto at = object.find(part);
-  if (at == object.end() || !at->is_object()) return "";
-  auto value = at->find(name);
-  return value != at->end() && value->is_string() ? value->get<std::string>() : std::string();
-}
-
 std::string Reason(const ApiAnswer& answer) {
   std::string said;
   if (answer.body.is_object())
@@ -62,8 +55,40 @@ Result<std::unique_ptr<ApiClient>> ApiClient::Make(const ApiAddress& address) {
   return std::unique_ptr<ApiClient>(new ApiClient(where->host, where->port, address));
 }
 
+class ApiClient::Connections final {
+ public:
+  Connections(const std::string& host, int port, const ApiAddress& address)
+      : kept_([&host, port, &address] {
+          auto client = std::make_unique<httplib::SSLClient>(host, port);
+          if (!address.ca.empty()) client->set_ca_cert_path(address.ca);
+          client->set_connection_timeout(5);
+          client->set_read_timeout(kPatienceSeconds);
+          return client;
+        }) {}
+  // The answer's body is `text`.
+  httplib::Result Send(httplib::Request request, std::string* text) {
+    request.content_receiver = [text](const char* data, size_t size, uint64_t, uint64_t) {
+      if (text->size() + size > kMaxAnswerBytes) return false;
+      text->append(data, size);
+      return true;
+    };
+    return kept_.Send(
+        [&](httplib::SSLClient& client) {
+          text->clear();
+          return client.send(request);
+        },
+        request.method != "POST");
+  }
+
+ private:
+  pool::KeptClients<httplib::SSLClient> kept_;
+};
+
 ApiClient::ApiClient(std::string host, int port, ApiAddress address)
-    : host_(std::move(host)), port_(port), address_(std::move(address)) {}
+    : host_(std::move(host)),
+      port_(port),
+      address_(std::move(address)),
+      connections_(std::make_unique<Connections>(host_, port_, address_)) {}
 
 ApiClient::~ApiClient() = default;
 
@@ -87,29 +112,19 @@ Status ApiClient::Parse(const std::string& body, ApiAnswer* answer) const {
   return {};
 }
 
-Status ApiClient::Write(const std::string& method, const std::string& path, const Json& body,
-                        ApiAnswer* answer, const std::string& type) {
+Status ApiClient::Ask(const std::string& method, const std::string& path, const std::string& body,
+                      const std::string& type, ApiAnswer* answer) {
   std::multimap<std::string, std::string> headers;
   FARCALL_TRY(Authorize(&headers));
-  httplib::SSLClient client(host_, port_);
-  if (!address_.ca.empty()) client.set_ca_cert_path(address_.ca);
-  client.set_connection_timeout(5);
-  client.set_read_timeout(kPatienceSeconds);
   httplib::Request request;
   request.method = method;
   request.path = path;
   request.headers = httplib::Headers(headers.begin(), headers.end());
-  request.headers.emplace("Content-Type", type);
-  // What others wrote may be no UTF-8, which no answer of theirs would be refused for.
-  request.body = body.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (!type.empty()) request.headers.emplace("Content-Type", type);
+  request.body = body;
   std::string text;
-  request.content_receiver = [&](const char* data, size_t size, uint64_t, uint64_t) {
-    if (text.size() + size > kMaxAnswerBytes) return false;
-    text.append(data, size);
-    return true;
-  };
   answer->status = 0;
-  httplib::Result result = client.send(request);
+  httplib::Result result = connections_->Send(std::move(request), &text);
   if (!result && result.error() == httplib::Error::Canceled)
     return {Code::kMalformed, "API server " + address_.url + ": an answer of more than 64 MiB"};
   if (!result)
@@ -119,17 +134,27 @@ Status ApiClient::Write(const std::string& method, const std::string& path, cons
   return Parse(text, answer);
 }
 
-Status ApiClient::Send(const std::string& path, time_t read_seconds,
-                       const std::function<bool(int, const char*, size_t)>& on_data, bool is_watch,
-                       int* status) {
+Status ApiClient::Write(const std::string& method, const std::string& path, const Json& body,
+                        ApiAnswer* answer, const std::string& type) {
+  // What others wrote may be no UTF-8, which no answer of theirs would be refused for.
+  return Ask(method, path, body.dump(-1, ' ', false, Json::error_handler_t::replace), type, answer);
+}
+
+Status ApiClient::Get(const std::string& path, ApiAnswer* answer) {
+  return Ask("GET", path, "", "", answer);
+}
+
+Status ApiClient::Follow(const std::string& path,
+                         const std::function<bool(int, const char*, size_t)>& on_data,
+                         int* status) {
   std::multimap<std::string, std::string> words;
   FARCALL_TRY(Authorize(&words));
   const httplib::Headers headers(words.begin(), words.end());
   httplib::SSLClient client(host_, port_);
   if (!address_.ca.empty()) client.set_ca_cert_path(address_.ca);
   client.set_connection_timeout(5);
-  client.set_read_timeout(read_seconds);
-  if (is_watch) {
+  client.set_read_timeout(kWatchSeconds);
+  {
     std::lock_guard lock(mutex_);
     if (is_stopped_) return {Code::kUnavailable, "stopped"};
     watching_ = &client;
@@ -142,7 +167,7 @@ Status ApiClient::Send(const std::string& path, time_t read_seconds,
         return true;
       },
       [&](const char* data, size_t size) { return on_data(*status, data, size); });
-  if (is_watch) {
+  {
     std::lock_guard lock(mutex_);
     watching_ = nullptr;
   }
@@ -155,28 +180,12 @@ Status ApiClient::Send(const std::string& path, time_t read_seconds,
           "API server " + address_.url + ": " + httplib::to_string(result.error())};
 }
 
-Status ApiClient::Get(const std::string& path, ApiAnswer* answer) {
-  std::string body;
-  Status sent = Send(
-      path, kPatienceSeconds,
-      [&](int, const char* data, size_t size) {
-        if (body.size() + size > kMaxAnswerBytes) return false;
-        body.append(data, size);
-        return true;
-      },
-      false, &answer->status);
-  if (sent.code() == Code::kTimeout)
-    return {Code::kMalformed, "API server " + address_.url + ": an answer of more than 64 MiB"};
-  FARCALL_TRY(sent);
-  return Parse(body, answer);
-}
-
 Status ApiClient::Watch(const std::string& path, const std::function<bool(const Json&)>& on_event,
                         ApiAnswer* answer) {
   std::string rest, error;
   Status wrong;
-  Status sent = Send(
-      path, kWatchSeconds,
+  Status sent = Follow(
+      path,
       [&](int status, const char* data, size_t size) {
         if (status != 200) {
           error.append(data, std::min(size, kMaxErrorBytes - error.size()));
@@ -196,7 +205,7 @@ Status ApiClient::Watch(const std::string& path, const std::function<bool(const 
           wrong = {Code::kMalformed, "API server: an event of a watch has more than 4 MiB"};
         return rest.size() <= kMaxEventBytes;
       },
-      true, &answer->status);
+      &answer->status);
   if (!wrong.ok()) return wrong;
   if (answer->status != 0 && answer->status != 200) {
     answer->body = Json::parse(error, nullptr, false);

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "pool/k8s/object_fields.h"
 #include "proto/status.h"
 
 namespace httplib {
@@ -31,6 +32,7 @@ struct ApiAnswer {
   nlohmann::json body;
 };
 
+// Connections stay open between requests; a watch has one of its own.
 //   Thread  any; a watch is one thread's
 class ApiClient final {
  public:
@@ -61,20 +63,22 @@ class ApiClient final {
   // What each request carries: who we are.
   Status Authorize(std::multimap<std::string, std::string>* headers) const;
   Status Parse(const std::string& body, ApiAnswer* answer) const;
-  Status Send(const std::string& path, time_t read_seconds,
-              const std::function<bool(int status, const char* data, size_t size)>& on_data,
-              bool is_watch, int* status);
+  // `type` of the body; "": there is none.
+  Status Ask(const std::string& method, const std::string& path, const std::string& body,
+             const std::string& type, ApiAnswer* answer);
+  Status Follow(const std::string& path,
+                const std::function<bool(int status, const char* data, size_t size)>& on_data,
+                int* status);
+  class Connections;
 
   const std::string host_;
   const int port_;
   const ApiAddress address_;
+  const std::unique_ptr<Connections> connections_;
   std::mutex mutex_;
   httplib::SSLClient* watching_ = nullptr;
   bool is_stopped_ = false;
 };
-
-// The text at PART.NAME of an object, such as metadata.uid; "": there is none.
-std::string TextAt(const nlohmann::json& object, const char* part, const char* name);
 
 // The server's one-line reason in an answer that is no success.
 std::string Reason(const ApiAnswer& answer);

@@ -34,6 +34,11 @@ std::string KeyOf(const PodContainer& container) {
   return container.uid + ":" + container.container + ":";
 }
 
+pool::PoolAddress Patient(pool::PoolAddress pool) {
+  pool.patience_s = kAskSeconds;
+  return pool;
+}
+
 void Say(const std::string& line) {
   std::fprintf(stderr, "farcall pool k8s plugin: %s\n", Printable(line, kMaxMessageBytes).c_str());
 }
@@ -43,8 +48,8 @@ void Say(const std::string& line) {
 ClaimKeeper::ClaimKeeper(const pool::PoolAddress& pool, const std::string& project_root,
                          std::string node, ApiClient* api, PodWatch* watch, Slots* slots,
                          std::function<void(bool)> on_health)
-    : pool_(pool),
-      projects_(pool, project_root),
+    : pool_(Patient(pool)),
+      projects_(&pool_, project_root),
       node_(std::move(node)),
       api_(api),
       watch_(watch),
@@ -77,11 +82,8 @@ void ClaimKeeper::Wake() {
 }
 
 Status ClaimKeeper::Call(const char* method, const std::string& path,
-                         const google::protobuf::Message* in, google::protobuf::Message* out,
-                         int patience_s) {
-  pool::PoolAddress pool = pool_;
-  pool.patience_s = patience_s;
-  return pool::RestCall(pool, method, path, in, out);
+                         const google::protobuf::Message* in, google::protobuf::Message* out) {
+  return pool_.Call(method, path, in, out);
 }
 
 Status ClaimKeeper::FindPrefix(std::string* prefix) {
@@ -104,7 +106,7 @@ Status ClaimKeeper::List(std::vector<pb::Claim>* claims) {
   for (int page = 0; page < kMaxPages; ++page) {
     pb::ClaimList list;
     FARCALL_TRY(Call("GET", "/v1/claims?limit=1000" + (after.empty() ? "" : "&page_token=" + after),
-                     nullptr, &list, kAskSeconds));
+                     nullptr, &list));
     for (const pb::Claim& claim : list.claims())
       if (claim.owner().rfind(prefix, 0) == 0 && IsLiveState(claim.state()) && IsName(claim.id()))
         claims->push_back(claim);
@@ -141,11 +143,11 @@ Status ClaimKeeper::Sweep() {
     const bool is_over = current && current->count(uid_of(claim)) == 0;
     Status done;
     if (is_over) {
-      done = Call("DELETE", path, nullptr, &after, kAskSeconds);
+      done = Call("DELETE", path, nullptr, &after);
       if (done.ok()) Say("released claim " + claim.id() + ": its pod has ended");
       if (done.ok()) slots_->Forget(claim.id());
     } else if (IsHeldState(claim.state())) {
-      done = Call("POST", path + ":renew", &name, &after, kAskSeconds);
+      done = Call("POST", path + ":renew", &name, &after);
     }
     if (!done.ok()) failed = done;
   }
@@ -154,7 +156,7 @@ Status ClaimKeeper::Sweep() {
 
 void ClaimKeeper::CheckHealth() {
   pb::ClaimList list;  // what needs the token
-  const Status asked = Call("GET", "/v1/claims?limit=1", nullptr, &list, kAskSeconds);
+  const Status asked = Call("GET", "/v1/claims?limit=1", nullptr, &list);
   failures_ = asked.ok() ? 0 : failures_ + 1;
   const bool is_healthy = asked.ok() || (is_healthy_ && failures_ < kFailuresUntilUnhealthy);
   if (!asked.ok() && failures_ == (is_healthy_ ? kFailuresUntilUnhealthy : 1)) Say(asked.message());
@@ -220,8 +222,7 @@ Result<std::string> ClaimKeeper::BindAlone(const PodContainer& container, const 
     Result<std::string> project = projects_.Of(container.space);
     if (!project.ok()) return project.status();
     ask.set_project(*project);
-    if (Status asked = Call("POST", "/v1/claims", &ask, &claim, kAskSeconds); !asked.ok())
-      return asked;
+    if (Status asked = Call("POST", "/v1/claims", &ask, &claim); !asked.ok()) return asked;
   }
   const std::string id = claim.id();
   if (!IsName(id)) return Status(Code::kMalformed, "the pool's claim is called " + Quoted(id));
@@ -234,14 +235,12 @@ Result<std::string> ClaimKeeper::BindAlone(const PodContainer& container, const 
     if (waits.code() == Code::kRefused || is_cancelled() || Clock::now() + kLookPause >= deadline)
       return waits;
     std::this_thread::sleep_for(kLookPause);
-    if (Status asked = Call("GET", "/v1/claims/" + id, nullptr, &claim, kAskSeconds); !asked.ok())
-      return asked;
+    if (Status asked = Call("GET", "/v1/claims/" + id, nullptr, &claim); !asked.ok()) return asked;
   }
   // It lasts until the next sweep, and its container has time to use it.
   pb::ClaimName name;
   name.set_id(id);
-  if (Status renewed = Call("POST", "/v1/claims/" + id + ":renew", &name, &claim, kAskSeconds);
-      !renewed.ok())
+  if (Status renewed = Call("POST", "/v1/claims/" + id + ":renew", &name, &claim); !renewed.ok())
     return renewed;
   return id;
 }
@@ -276,7 +275,7 @@ Result<std::string> ClaimKeeper::LookNamed(const PodContainer& container, const 
   std::string cluster;
   FARCALL_TRY(FindCluster(api_, &cluster));
   pb::Claim claim;
-  FARCALL_TRY(Call("GET", "/v1/claims/" + status.claim, nullptr, &claim, kAskSeconds));
+  FARCALL_TRY(Call("GET", "/v1/claims/" + status.claim, nullptr, &claim));
   if (claim.owner().rfind(OwnerPrefix(cluster, "") + object->uid + ":", 0) != 0)
     return Status(Code::kRefused, who + " names claim " + status.claim + ", which is not its own");
   if (!IsHeldState(claim.state()))
@@ -284,7 +283,7 @@ Result<std::string> ClaimKeeper::LookNamed(const PodContainer& container, const 
                   who + " waits: claim " + status.claim + " is " + Printable(claim.state()));
   pb::ClaimName renewed;
   renewed.set_id(status.claim);
-  FARCALL_TRY(Call("POST", "/v1/claims/" + status.claim + ":renew", &renewed, &claim, kAskSeconds));
+  FARCALL_TRY(Call("POST", "/v1/claims/" + status.claim + ":renew", &renewed, &claim));
   return status.claim;
 }
 
@@ -301,9 +300,7 @@ Result<std::string> ClaimKeeper::BindNamed(const PodContainer& container, const 
 }
 
 Status ClaimKeeper::SizeMemory(Ask* ask) {
-  pool::PoolAddress pool = pool_;
-  pool.patience_s = kAskSeconds;
-  return k8s::SizeMemory(pool, ask);
+  return k8s::SizeMemory(&pool_, ask);
 }
 
 Result<std::string> ClaimKeeper::NewToken(const std::string& claim) {
@@ -311,7 +308,7 @@ Result<std::string> ClaimKeeper::NewToken(const std::string& claim) {
   request.set_claim(claim);
   request.set_name("k8s");
   pb::Token made;
-  if (Status asked = Call("POST", "/v1/tokens", &request, &made, kAskSeconds); !asked.ok())
+  if (Status asked = Call("POST", "/v1/tokens", &request, &made); !asked.ok())
     return Status(asked.code(), "a token for claim " + claim + ": " + asked.message());
   if (made.token().empty() || made.token().size() > kMaxToken ||
       Printable(made.token(), kMaxToken) != made.token())
@@ -324,12 +321,11 @@ Status ClaimKeeper::Explain(const std::string& claim) {
   name.set_id(claim);
   pb::Explanation told;
   const std::string path = "/v1/claims/" + claim;
-  if (Status asked = Call("POST", path + ":explain", &name, &told, kAskSeconds); !asked.ok())
-    return asked;
+  if (Status asked = Call("POST", path + ":explain", &name, &told); !asked.ok()) return asked;
   if (told.gpus() == 0 || told.could_ever_fit())
     return {Code::kTimeout, "claim " + claim + " waits in the pool: " + told.why()};
   pb::Claim after;
-  (void)Call("DELETE", path, nullptr, &after, kAskSeconds);
+  (void)Call("DELETE", path, nullptr, &after);
   return {Code::kRefused, "no GPU of the pool can hold the claim: " + told.why()};
 }
 

@@ -78,9 +78,9 @@ class ClaimKeeper final {
   // Of a claim that has no place: why, as an error of Bind. One that can have none is released.
   Status Explain(const std::string& claim);
   Status Call(const char* method, const std::string& path, const google::protobuf::Message* in,
-              google::protobuf::Message* out, int patience_s);
+              google::protobuf::Message* out);
 
-  const pool::PoolAddress pool_;
+  pool::RestClient pool_;
   SpaceProjects projects_;
   const std::string node_;
   ApiClient* const api_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "proto/printable.h"
 
@@ -17,6 +18,7 @@ using std::chrono::seconds;
 // A claim that is not used has to be renewed within 120 s at first, and within 10 minutes later.
 constexpr seconds kRenewPause{45};
 constexpr seconds kExplainPause{30};
+constexpr size_t kExplainsAtOnce = 32;
 constexpr seconds kFirstDelay{1};
 constexpr int kMaxDoublings = 6;
 constexpr int kMaxSteps = 20;
@@ -314,11 +316,24 @@ Status ClaimLoop::ReleaseOrphans() {
 }
 
 void ClaimLoop::Renew() {
-  for (const auto& [uid, claim] : pool_->All())
-    if (IsHeldState(claim.state()))
+  std::vector<std::tuple<Clock::time_point, std::string, std::string>> waiting;
+  std::map<std::string, Clock::time_point> explained = std::exchange(explained_, {});
+  for (const auto& [uid, claim] : pool_->All()) {
+    if (IsHeldState(claim.state())) {
       (void)pool_->Renew(claim.id());
-    else
-      WakeUid(uid);  // why it waits may be something else by now
+    } else if (auto at = explained.find(claim.id()); at != explained.end()) {
+      waiting.emplace_back(at->second, claim.id(), uid);
+      explained_.insert(*at);
+    }
+  }
+  // Why one waits may be something else by now, and nothing tells us. Those that were asked about
+  // longest ago are asked about again, some at a time: thousands may wait.
+  std::sort(waiting.begin(), waiting.end());
+  if (waiting.size() > kExplainsAtOnce) waiting.resize(kExplainsAtOnce);
+  for (const auto& [at, id, uid] : waiting) {
+    explained_[id] = {};
+    WakeUid(uid);
+  }
 }
 
 }  // namespace farcall::k8s

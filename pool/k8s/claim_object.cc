@@ -17,24 +17,6 @@ constexpr const char* kWords[] = {"mem", "share", "limit", "priority", "model", 
 constexpr size_t kMaxWord = 256;
 constexpr size_t kMaxGpus = 1024;
 
-const Json& Member(const Json& object, const char* name) {
-  static const Json none = Json::object();
-  auto at = object.find(name);
-  return at != object.end() && at->is_object() ? *at : none;
-}
-
-std::string Text(const Json& object, const char* name) {
-  auto at = object.find(name);
-  return at != object.end() && at->is_string() ? at->get<std::string>() : std::string();
-}
-
-// 0: it is absent, negative or no number.
-int64_t Number(const Json& object, const char* name) {
-  auto at = object.find(name);
-  if (at == object.end() || !at->is_number_integer()) return 0;
-  return std::max<int64_t>(at->get<int64_t>(), 0);
-}
-
 void ReadWords(const Json& from, std::map<std::string, std::string>* words) {
   for (const char* name : kWords)
     if (std::string text = Text(from, name); !text.empty())
@@ -88,25 +70,17 @@ bool IsOlder(const std::string& version, const std::string& than) {
 }
 
 Result<ClaimObject> ReadClaim(const Json& object) {
-  if (!object.is_object())
-    return Status(Code::kMalformed, "the API server's answer is no VGPUClaim");
-  const Json& metadata = Member(object, "metadata");
+  Result<ObjectMeta> meta = ReadMeta(object, "VGPUClaim");
+  if (!meta.ok()) return meta.status();
   const Json& spec = Member(object, "spec");
   ClaimObject claim;
-  claim.space = Text(metadata, "namespace");
-  claim.name = Text(metadata, "name");
-  claim.uid = Text(metadata, "uid");
-  claim.version = Text(metadata, "resourceVersion");
-  claim.generation = Number(metadata, "generation");
-  for (const auto& [field, value] :
-       {std::pair("namespace", &claim.space), {"name", &claim.name}, {"uid", &claim.uid}})
-    if (!IsName(*value))
-      return Status(Code::kMalformed,
-                    std::string("a VGPUClaim whose metadata.") + field + " is " + Quoted(*value));
-  claim.is_deleting = !Text(metadata, "deletionTimestamp").empty();
-  if (auto at = metadata.find("finalizers"); at != metadata.end() && at->is_array())
-    for (const Json& name : *at)
-      if (name.is_string()) claim.finalizers.push_back(name.get<std::string>());
+  claim.space = std::move(meta->space);
+  claim.name = std::move(meta->name);
+  claim.uid = std::move(meta->uid);
+  claim.version = std::move(meta->version);
+  claim.generation = meta->generation;
+  claim.is_deleting = meta->is_deleting;
+  claim.finalizers = std::move(meta->finalizers);
   claim.class_name = Text(spec, "className");
   ReadWords(spec, &claim.words);
   if (auto count = spec.find("count"); count != spec.end()) {

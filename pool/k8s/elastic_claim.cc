@@ -19,12 +19,6 @@ using Json = nlohmann::json;
 constexpr size_t kMaxResources = 16;
 constexpr char kOfProvisioner[] = "gpushare.provisioner.elasticgpu.io/";
 
-const Json& Member(const Json& object, const char* name) {
-  static const Json none = Json::object();
-  auto at = object.find(name);
-  return at != object.end() && at->is_object() ? *at : none;
-}
-
 // The first text of these members.
 std::string TextOf(const Json& object, std::initializer_list<const char*> names) {
   for (const char* name : names)

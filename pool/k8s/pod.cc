@@ -16,21 +16,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr char kPrefix[] = "farcall.io/";
-constexpr size_t kMaxName = 253;   // Kubernetes' own
 constexpr size_t kMaxModel = 256;  // the pool's
 constexpr std::string_view kWords[] = {"mem", "share", "limit", "priority", "model", "placer"};
-
-// The member's text; "": it is absent or no text.
-std::string Text(const Json& object, const char* name) {
-  auto at = object.find(name);
-  return at != object.end() && at->is_string() ? at->get<std::string>() : std::string();
-}
-
-const Json& Member(const Json& object, const char* name) {
-  static const Json none = Json::object();
-  auto at = object.find(name);
-  return at != object.end() && at->is_object() ? *at : none;
-}
 
 void ReadContainers(const Json& spec, const char* list, Pod* pod) {
   auto containers = spec.find(list);
@@ -89,30 +76,18 @@ std::string ElasticContainer(const std::string& annotation) {
   return "";
 }
 
-bool IsName(std::string_view text) {
-  auto fits = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
-  };
-  return !text.empty() && text.size() <= kMaxName && text.front() != '.' &&
-         std::all_of(text.begin(), text.end(), fits);
-}
-
 Result<Pod> ReadPod(const Json& object) {
-  if (!object.is_object()) return Status(Code::kMalformed, "the API server's answer is no pod");
+  Result<ObjectMeta> meta = ReadMeta(object, "pod");
+  if (!meta.ok()) return meta.status();
   const Json& metadata = Member(object, "metadata");
   const Json& spec = Member(object, "spec");
   Pod pod;
-  pod.space = Text(metadata, "namespace");
-  pod.name = Text(metadata, "name");
-  pod.uid = Text(metadata, "uid");
-  pod.resource_version = Text(metadata, "resourceVersion");
-  pod.created = Text(metadata, "creationTimestamp");
+  pod.space = std::move(meta->space);
+  pod.name = std::move(meta->name);
+  pod.uid = std::move(meta->uid);
+  pod.resource_version = std::move(meta->version);
+  pod.created = std::move(meta->created);
   pod.node = Text(spec, "nodeName");
-  for (const auto& [field, value] :
-       {std::pair("namespace", &pod.space), {"name", &pod.name}, {"uid", &pod.uid}})
-    if (!IsName(*value))
-      return Status(Code::kMalformed,
-                    std::string("a pod whose metadata.") + field + " is " + Quoted(*value));
   const std::string phase = Text(Member(object, "status"), "phase");
   pod.is_over = phase == "Succeeded" || phase == "Failed";
   for (const auto& [name, value] : Member(metadata, "annotations").items())

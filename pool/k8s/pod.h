@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "generated/proto/pool.pb.h"
+#include "pool/k8s/object_fields.h"
 #include "proto/status.h"
 
 namespace farcall::k8s {
@@ -34,9 +35,6 @@ struct Pod {
 struct PodContainer {
   std::string space, pod, uid, container;
 };
-
-// Whether a text can be part of a path of the API: what Kubernetes allows as a name.
-bool IsName(std::string_view text);
 
 //   Errors  kMalformed (no pod: which field is missing or not what it should be)
 Result<Pod> ReadPod(const nlohmann::json& object);

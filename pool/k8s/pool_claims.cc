@@ -28,6 +28,11 @@ bool IsEnded(const std::string& state) {
   return state == "released" || state == "expired" || state == "failed";
 }
 
+pool::PoolAddress Patient(pool::PoolAddress pool) {
+  pool.patience_s = kAskSeconds;
+  return pool;
+}
+
 void Say(const std::string& line) {
   std::fprintf(stderr, "farcall pool k8s controller: %s\n",
                Printable(line, kMaxMessageBytes).c_str());
@@ -56,10 +61,10 @@ Status FindCluster(ApiClient* api, std::string* uid) {
   return {};
 }
 
-Status SizeMemory(const pool::PoolAddress& pool, Ask* ask) {
+Status SizeMemory(pool::RestClient* pool, Ask* ask) {
   if (ask->memory_milli == 0) return {};
   pb::GpuList gpus;
-  FARCALL_TRY(pool::RestGet(pool, "/v1/gpus", &gpus));
+  FARCALL_TRY(pool->Get("/v1/gpus", &gpus));
   uint64_t largest = 0;
   for (const pb::Gpu& gpu : gpus.gpus())
     if (gpu.name().find(ask->request.model()) != std::string::npos)
@@ -73,13 +78,11 @@ Status SizeMemory(const pool::PoolAddress& pool, Ask* ask) {
 
 PoolClaims::PoolClaims(const pool::PoolAddress& pool, const std::string& project_root,
                        std::string prefix, std::function<void(const std::string&)> on_change)
-    : pool_(pool),
-      projects_(pool, project_root),
+    : pool_(Patient(pool)),
+      projects_(&pool_, project_root),
       prefix_(std::move(prefix)),
       on_change_(std::move(on_change)),
-      watch_(pool_) {
-  pool_.patience_s = kAskSeconds;
-}
+      watch_(pool) {}
 
 void PoolClaims::Start() {
   thread_ = std::thread([this] { Run(); });
@@ -217,12 +220,12 @@ void PoolClaims::Run() {
 }
 
 Status PoolClaims::Call(const char* method, const std::string& path,
-                        const google::protobuf::Message* in, google::protobuf::Message* out) const {
-  return pool::RestCall(pool_, method, path, in, out);
+                        const google::protobuf::Message* in, google::protobuf::Message* out) {
+  return pool_.Call(method, path, in, out);
 }
 
 Result<pb::Claim> PoolClaims::Request(const ClaimObject& object, Ask ask, uint64_t binding) {
-  FARCALL_TRY(SizeMemory(pool_, &ask));
+  FARCALL_TRY(SizeMemory(&pool_, &ask));
   Result<std::string> project = projects_.Of(object.space);
   if (!project.ok()) return project.status();
   pb::ClaimRequest& request = ask.request;
@@ -240,7 +243,7 @@ Result<pb::Claim> PoolClaims::Request(const ClaimObject& object, Ask ask, uint64
 }
 
 Status PoolClaims::Change(const std::string& id, Ask ask) {
-  FARCALL_TRY(SizeMemory(pool_, &ask));
+  FARCALL_TRY(SizeMemory(&pool_, &ask));
   pb::ClaimChange change;
   change.set_id(id);
   change.set_memory_bytes(ask.request.memory_bytes());

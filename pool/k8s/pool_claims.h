@@ -30,7 +30,7 @@ Status FindCluster(ApiClient* api, std::string* uid);
 // Turns a part of a device's memory into bytes: of the largest device that the pool has for it, so
 // that it is at least that part of any. Rounded up to 1 MiB.
 //   Errors  kUnavailable, kRefused (the pool has no such device)
-Status SizeMemory(const pool::PoolAddress& pool, Ask* ask);
+Status SizeMemory(pool::RestClient* pool, Ask* ask);
 
 //   Thread  any
 class PoolClaims final {
@@ -66,9 +66,9 @@ class PoolClaims final {
   std::string Forget(const std::string& id);  // the uid it was for
   std::string UidOf(const pool::v1::Claim& claim) const;
   Status Call(const char* method, const std::string& path, const google::protobuf::Message* in,
-              google::protobuf::Message* out) const;
+              google::protobuf::Message* out);
 
-  pool::PoolAddress pool_;
+  pool::RestClient pool_;
   SpaceProjects projects_;
   const std::string prefix_;
   const std::function<void(const std::string&)> on_change_;

@@ -12,23 +12,16 @@ namespace pb = farcall::pool::v1;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kAskPause{10};
-constexpr int kAskSeconds = 5;
 constexpr int kMaxPages = 100;
 
 }  // namespace
 
-SpaceProjects::SpaceProjects(pool::PoolAddress pool, std::string root)
-    : pool_(std::move(pool)), root_(std::move(root)) {
-  pool_.patience_s = kAskSeconds;
-}
-
-Status SpaceProjects::List(std::set<std::string>* names) const {
+Status SpaceProjects::List(std::set<std::string>* names) {
   std::string after;
   for (int page = 0; page < kMaxPages; ++page) {
     pb::ProjectList list;
-    FARCALL_TRY(pool::RestGet(
-        pool_, "/v1/projects?limit=1000" + (after.empty() ? "" : "&page_token=" + Escaped(after)),
-        &list));
+    FARCALL_TRY(pool_->Get(
+        "/v1/projects?limit=1000" + (after.empty() ? "" : "&page_token=" + Escaped(after)), &list));
     for (const pb::Project& project : list.projects()) names->insert(project.name());
     after = list.next_page_token();
     if (after.empty()) return {};

@@ -14,8 +14,9 @@ namespace farcall::k8s {
 //   Thread  any
 class SpaceProjects final {
  public:
-  // `root`: the project whose children are called as the namespaces; "": the pool decides.
-  SpaceProjects(pool::PoolAddress pool, std::string root);
+  // `pool` outlives it. `root`: the project whose children are called as the namespaces; "": the
+  // pool decides.
+  SpaceProjects(pool::RestClient* pool, std::string root) : pool_(pool), root_(std::move(root)) {}
 
   // ROOT/NAMESPACE if the pool has it, else ROOT: a namespace that nobody has given a project is
   // held to what all of them together may have.
@@ -23,9 +24,9 @@ class SpaceProjects final {
   Result<std::string> Of(const std::string& space);
 
  private:
-  Status List(std::set<std::string>* names) const;
+  Status List(std::set<std::string>* names);
 
-  pool::PoolAddress pool_;
+  pool::RestClient* const pool_;
   const std::string root_;
   std::mutex mutex_;
   std::set<std::string> known_;
