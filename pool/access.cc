@@ -33,7 +33,7 @@ constexpr Rule kRules[] = {
     {"hosts.list", "GET /v1/hosts", "Hosts.List", kViewer, kViewer},
     {"hosts.watch", "GET /v1/hosts?watch=1", "Hosts.Watch", kViewer, kViewer},
     {"gpus.list", "GET /v1/gpus", "", kViewer, kViewer},
-    {"hosts.status", "GET /v1/sessions", "Hosts.Status", kOperator, kOperator},
+    {"hosts.status", "GET /v1/sessions", "Hosts.Status", kViewer, kViewer},
     {"hosts.drain", "POST /v1/hosts/{id}:drain", "Hosts.Drain", kOperator, kOperator},
     {"hosts.cordon", "POST /v1/hosts/{id}:cordon", "Hosts.Cordon", kOperator, kOperator},
     {"hosts.uncordon", "POST /v1/hosts/{id}:uncordon", "Hosts.Uncordon", kOperator, kOperator},

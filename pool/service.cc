@@ -322,7 +322,7 @@ void Service::NoteStatus(const std::string& host, control::v1::ServerStatus stat
   statuses_[host] = {std::move(status), std::chrono::steady_clock::now()};
 }
 
-Outcome Service::GetStatus(const Caller&, pb::PoolStatus* status) {
+Outcome Service::GetStatus(const Caller& caller, pb::PoolStatus* status) {
   controller_->Read([&](const Core& core, Ms now) {
     for (const auto& [name, host] : core.hosts()) {
       pb::HostStatus* told = status->add_hosts();
@@ -343,7 +343,25 @@ Outcome Service::GetStatus(const Caller&, pb::PoolStatus* status) {
                         std::chrono::steady_clock::now() - word->second.at)
                         .count());
   }
+  if (!caller.is_operator) KeepOwn(caller, status);
   return {};
+}
+
+void Service::KeepOwn(const Caller& caller, pb::PoolStatus* status) {
+  controller_->Read([&](const Core& core, Ms) {
+    for (pb::HostStatus& host : *status->mutable_hosts()) {
+      if (!host.has_status()) continue;
+      farcall::control::v1::ServerStatus
+          kept;  // what a server tells of all its users is not theirs
+      for (farcall::control::v1::Vgpu& vgpu : *host.mutable_status()->mutable_vgpus()) {
+        auto claim = core.claims().find(vgpu.id());
+        if (claim != core.claims().end() &&
+            caller.Sees(claim->second.tenant, ProjectOf(claim->second)))
+          kept.add_vgpus()->Swap(&vgpu);
+      }
+      *host.mutable_status() = std::move(kept);
+    }
+  });
 }
 
 uint64_t Service::TellAll(const Caller& caller, Watched what, const std::string& name,

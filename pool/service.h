@@ -104,7 +104,8 @@ class Service {
   // For a what-if (pool/replay.h).
   Outcome GetSnapshot(const Caller& caller, pb::Snapshot* snapshot);
   Outcome GetInfo(const Caller& caller, pb::Info* info);
-  // What a host has told of itself, and of all of them.
+  // What a host has told of itself, and of all of them: without the operator's role, of each the
+  // vGPUs of claims that the caller sees and nothing else.
   void NoteStatus(const std::string& host, control::v1::ServerStatus status);
   Outcome GetStatus(const Caller& caller, pb::PoolStatus* status);
   // Tells of all claims (or hosts), then of each change, until `tell` says false; of silence too,
@@ -132,6 +133,7 @@ class Service {
   bool spread() const { return options_.spread; }
 
  private:
+  void KeepOwn(const Caller& caller, pb::PoolStatus* status);
   // Whether a caller may ask for that place in the queue.
   Outcome MayRank(const Caller& caller, int32_t queue_priority) const;
   // Whether a caller may have a claim in that project; one that names none gets its home.

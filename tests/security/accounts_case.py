@@ -31,7 +31,7 @@ LEAST = {
     "GET /v1/hosts": "viewer",
     "GET /v1/hosts?watch=1": "viewer",
     "GET /v1/gpus": "viewer",
-    "GET /v1/sessions": "operator",
+    "GET /v1/sessions": "viewer",
     "POST /v1/hosts/{id}:drain": "operator",
     "POST /v1/hosts/{id}:cordon": "operator",
     "POST /v1/hosts/{id}:uncordon": "operator",

@@ -138,13 +138,32 @@ class NosyClient(TenantsCase):
             seen.append(stream.readline().decode())
         self.assertFalse([line for line in seen if hers in line], seen)
 
-    def test_hosts_and_sessions_are_the_operators(self):
+    def test_whoever_looks_at_sessions_sees_its_own_claims_alone(self):
+        pool = self.tenants_pool()
+        self.teller(pool, FARCALL_MEM="64MiB", FARCALL_VGPU="a run", FARCALL_TOKEN=self.alice)
+        (hers,) = pool.call("GET", "/v1/claims", headers=self.as_(self.alice))[1]["claims"]
+
+        def vgpus(**headers):
+            hosts = pool.call("GET", "/v1/sessions", **headers)[1]["hosts"]
+            return [
+                vgpu for host in hosts for vgpu in host.get("status", {}).get("vgpus", [])
+            ], hosts
+
+        found = until(lambda: vgpus(headers=self.as_(self.alice))[0], 60, "her vGPU")
+        self.assertEqual([vgpu["id"] for vgpu in found], [hers["id"]])
+        self.assertEqual(found[0]["devices"][0]["quota_bytes"], str(64 * MIB))
+        his, hosts = vgpus(headers=self.as_(self.bob))
+        self.assertEqual(his, [])
+        for host in hosts:
+            self.assertEqual(host.get("status", {}), {})
+        self.assertTrue(vgpus()[1][0]["status"]["devices"], "the operator sees all")
+
+    def test_hosts_are_the_operators(self):
         pool = self.tenants_pool()
         for method, path in (
             ("POST", "/v1/hosts/one:drain"),
             ("POST", "/v1/hosts/one:cordon"),
             ("POST", "/v1/hosts/one:uncordon"),
-            ("GET", "/v1/sessions"),
         ):
             status, error = pool.call(
                 method, path, {} if method == "POST" else None, self.as_(self.alice)
