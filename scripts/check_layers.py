@@ -52,7 +52,7 @@ LAYERS = {
     "pool/oidc": "pool/core transport proto",
     "pool": "pool/core pool/oidc listener transport proto settings",
     # Kubernetes: what a kubelet and an API server are asked, with the pool's client.
-    "pool/k8s": "pool transport proto settings",
+    "pool/k8s": "pool pool/core transport proto settings",
     "server/pool_agent": "pool server/worker server/state server/control proto",
     # Programs.
     "bench": "pool server/leases quota transport proto settings",

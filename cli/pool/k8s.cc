@@ -8,6 +8,7 @@
 #include "cli/pool/pool_options.h"
 #include "cli/scratch_folder.h"
 #include "pool/k8s/controller.h"
+#include "pool/k8s/metrics_server.h"
 #include "pool/k8s/plugin.h"
 #include "pool/k8s/webhook.h"
 #include "server/worker/program_path.h"
@@ -187,6 +188,52 @@ void AddController(CLI::App* k8s, int& exit_code) {
   command->callback([pool, options, &exit_code] { exit_code = Controller(*pool, *options); });
 }
 
+int Metrics(const PoolOptions& pool, k8s::MetricsOptions options) {
+  if (!FindApi("metrics", &options.api)) return kExitUsage;
+  if (Status found = FindPool(pool, &options.pool); !found.ok()) {
+    std::fprintf(stderr, "farcall pool k8s metrics: %s\n", found.message().c_str());
+    return kExitUsage;
+  }
+  const ScratchFolder folder("farcall-metrics");
+  if (folder.path().empty()) {
+    std::fprintf(stderr, "farcall pool k8s metrics: no folder for temporary files (TMPDIR)\n");
+    return kExitFailure;
+  }
+  return k8s::RunMetrics(options, folder.path());
+}
+
+void AddMetrics(CLI::App* k8s, int& exit_code) {
+  CLI::App* command = k8s->add_subcommand(
+      "metrics", "Serves external.metrics.k8s.io: a HorizontalPodAutoscaler scales on vGPUs");
+  auto pool = AddPoolAddress(command);
+  auto options = std::make_shared<k8s::MetricsOptions>();
+  command->add_option("--listen", options->listen, "host:port for the API server")
+      ->capture_default_str();
+  command
+      ->add_option("--host", options->hosts,
+                   "DNS name or address at which the API server reaches it; may be repeated")
+      ->required();
+  command->add_option("--namespace", options->space, "namespace of the secret")
+      ->capture_default_str();
+  command->add_option("--secret", options->secret, "secret that holds the certificate")
+      ->capture_default_str();
+  command->add_option("--api-service", options->service, "APIService whose caBundle is kept")
+      ->capture_default_str();
+  command
+      ->add_option("--certificate-days", options->certificate_days,
+                   "life of a certificate; it is replaced when a third is left")
+      ->check(CLI::Range(3, 3650))
+      ->capture_default_str();
+  command->add_option("--health-listen", options->health_listen,
+                      "host:port of /healthz and /readyz, without TLS (default: none)");
+  AddApi(command, &options->api);
+  command->footer(
+      "A token of the plugins' pool user with the role viewer is enough.\n"
+      "Example: farcall pool k8s metrics --host farcall-metrics.farcall.svc "
+      "--pool https://pool.example:7719 --ca ca.pem --token-file viewer.token");
+  command->callback([pool, options, &exit_code] { exit_code = Metrics(*pool, *options); });
+}
+
 }  // namespace
 
 void AddK8sCommand(CLI::App& app, int& exit_code) {
@@ -195,6 +242,7 @@ void AddK8sCommand(CLI::App& app, int& exit_code) {
   AddPlugin(command, exit_code);
   AddWebhook(command, exit_code);
   AddController(command, exit_code);
+  AddMetrics(command, exit_code);
 }
 
 }  // namespace farcall::cli

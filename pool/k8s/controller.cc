@@ -9,16 +9,14 @@
 #include <memory>
 #include <random>
 
-#include "pool/http_front.h"
-#include "pool/http_router.h"
 #include "pool/k8s/claim_loop.h"
 #include "pool/k8s/cluster_view.h"
 #include "pool/k8s/lease.h"
 #include "pool/k8s/pool_claims.h"
+#include "pool/k8s/probes.h"
 #include "pool/stop_signals.h"
 #include "proto/printable.h"
 #include "settings/exit_code.h"
-#include "transport/url.h"
 
 namespace farcall::k8s {
 
@@ -56,44 +54,6 @@ std::string NewIdentity() {
   return std::string(host) + "_" + number;
 }
 
-// /healthz while the process answers, /readyz once it has heard all: a follower too.
-class Probes final {
- public:
-  explicit Probes(std::function<bool()> is_ready) {
-    router_.Get("/healthz", [](const httplib::Request&, httplib::Response& response) {
-      response.set_content("ok\n", "text/plain");
-    });
-    router_.Get("/readyz", [ready = std::move(is_ready)](const httplib::Request&,
-                                                         httplib::Response& response) {
-      response.status = ready() ? 200 : 503;
-      response.set_content(response.status == 200 ? "ok\n" : "not yet\n", "text/plain");
-    });
-  }
-  ~Probes() {
-    router_.Shut();
-    front_.Close();
-  }
-  //   Errors  kInvalid (the address), kUnavailable
-  Status Open(const std::string& listen) {
-    Result<Url> url = ParseUrl("tcp://" + listen);
-    Result<HostPort> where = url.ok() ? ParseHostPort(*url) : Result<HostPort>(url.status());
-    if (!where.ok())
-      return {Code::kInvalid, "--health-listen " + Quoted(listen) + ": write host:port"};
-    return front_.Open(where->host, where->port, {});
-  }
-
- private:
-  static pool::HttpFront::Bounds Few() {
-    pool::HttpFront::Bounds bounds;
-    bounds.waiting = bounds.ready = 64;
-    bounds.workers = 1;
-    return bounds;
-  }
-  pool::HttpRouter router_;
-  pool::HttpFront front_{
-      [this](pool::HttpConnection& connection) { return router_.Answer(connection); }, Few()};
-};
-
 }  // namespace
 
 int RunController(const ControllerOptions& options) {
@@ -109,10 +69,8 @@ int RunController(const ControllerOptions& options) {
   ClaimLoop* loop = nullptr;
   std::atomic<bool> is_ready{false};
   Probes probes([&] { return is_ready.load(); });
-  if (!options.health_listen.empty())
-    if (Status opened = probes.Open(options.health_listen); !opened.ok())
-      return Fail(opened.code() == Code::kInvalid ? kExitUsage : kExitCannotListen,
-                  opened.message());
+  if (Status opened = probes.Open(options.health_listen); !opened.ok())
+    return Fail(opened.code() == Code::kInvalid ? kExitUsage : kExitCannotListen, opened.message());
   std::string cluster;
   for (std::string said; true;) {
     const Status found = FindCluster(api->get(), &cluster);

@@ -10,7 +10,7 @@
 #include "pool/http_front.h"
 #include "pool/http_router.h"
 #include "pool/k8s/pod.h"
-#include "pool/k8s/webhook_certificate.h"
+#include "pool/k8s/serving_certificate.h"
 #include "pool/stop_signals.h"
 #include "proto/printable.h"
 #include "settings/exit_code.h"
@@ -112,8 +112,11 @@ int RunWebhook(const WebhookOptions& options, const std::string& folder) {
   Result<std::unique_ptr<ApiClient>> api = ApiClient::Make(options.api);
   if (!api.ok()) return Fail(kExitUsage, api.status().message());
 
-  WebhookCertificate certificate(api->get(), {options.space, options.secret, options.configuration,
-                                              options.hosts, options.certificate_days, folder});
+  ServingCertificate certificate(
+      api->get(), {options.space, options.secret,
+                   "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/" +
+                       options.configuration,
+                   options.hosts, options.certificate_days, folder});
   std::string said;
   auto refresh = [&] {
     const Status done = certificate.Refresh();

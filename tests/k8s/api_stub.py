@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An API server for tests: pods and one namespace over HTTPS, with lists in pages, watches, bookmarks
-and 410, in the form in which Kubernetes' own answers."""
+and 410, in the form in which Kubernetes' own answers. Other objects are what a test puts there; they can be read,
+replaced and patched."""
 
 import http.server
 import json
@@ -29,6 +30,7 @@ def certificate(folder):
 
 class ApiStub:
     def __init__(self, folder, node):
+        """`node`: whose pods alone are asked for; None: those of all."""
         self.node = node
         self.files = certificate(folder)
         self.lock = threading.Condition()
@@ -36,6 +38,9 @@ class ApiStub:
         self.events = []  # (version, type, object)
         self.version, self.oldest, self.port = 100, 100, 0
         self.lists = self.watches = 0
+        self.objects = {}  # path -> object
+        self.connections = set()  # (address, port) of the clients
+        self.post = None  # (path, body) -> (status, object): what a test answers to a POST
         self.server = None
         self.start()
 
@@ -49,6 +54,15 @@ class ApiStub:
 
             def do_GET(self):
                 stub._get(self)
+
+            def do_PUT(self):
+                stub._change_object(self)
+
+            def do_PATCH(self):
+                stub._change_object(self)
+
+            def do_POST(self):
+                stub._post(self)
 
             def log_message(self, *_):
                 pass
@@ -122,7 +136,55 @@ class ApiStub:
 
     # ---- what the server answers
 
+    def _body(self, request):
+        return json.loads(request.rfile.read(int(request.headers["Content-Length"])))
+
+    def _change_object(self, request):
+        """A PUT, a merge patch, or a JSON patch that adds."""
+        path, change = request.path.split("?")[0], self._body(request)
+        if request.headers.get("Authorization") != "Bearer " + TOKEN:
+            return self._answer(request, 401, self._status(401, "Unauthorized"))
+        with self.lock:
+            told = self.objects.get(path.removesuffix("/status"))
+            if told is None:
+                return self._answer(request, 404, self._status(404, f"{path} not found"))
+            if isinstance(change, list):
+                for step in change:
+                    *parts, last = step["path"].strip("/").split("/")
+                    at = told
+                    for part in parts:
+                        at = at[int(part)] if isinstance(at, list) else at.setdefault(part, {})
+                    if step["op"] == "add":
+                        at[last] = step["value"]
+            elif request.command == "PUT":
+                told.clear()
+                told.update(change)
+            else:
+                self._merge(told, change)
+            self.version += 1
+            told.setdefault("metadata", {})["resourceVersion"] = str(self.version)
+        return self._answer(request, 200, told)
+
+    def _merge(self, told, change):
+        for key, value in change.items():
+            if value is None:
+                told.pop(key, None)
+            elif isinstance(value, dict):
+                self._merge(told.setdefault(key, {}), value)
+            else:
+                told[key] = value
+
+    def _post(self, request):
+        body = self._body(request)
+        if request.headers.get("Authorization") != "Bearer " + TOKEN:
+            return self._answer(request, 401, self._status(401, "Unauthorized"))
+        status, told = (
+            self.post(request.path, body) if self.post else (404, self._status(404, "no"))
+        )
+        return self._answer(request, status, told)
+
     def _get(self, request):
+        self.connections.add(request.client_address)
         url = urllib.parse.urlsplit(request.path)
         query = dict(urllib.parse.parse_qsl(url.query))
         parts = url.path.strip("/").split("/")
@@ -140,7 +202,12 @@ class ApiStub:
             return self._watch(request, int(query["resourceVersion"]))
         if parts == ["api", "v1", "pods"]:
             return self._list(request, query)
+        if url.path in self.objects:
+            return self._answer(request, 200, self.objects[url.path])
         return self._answer(request, 404, self._status(404, "not found"))
+
+    def _is_seen(self, pod):
+        return self.node is None or pod["spec"]["nodeName"] == self.node
 
     @staticmethod
     def _status(code, message):
@@ -148,11 +215,12 @@ class ApiStub:
 
     def _list(self, request, query):
         """In pages of two, whatever is asked for."""
-        assert query["fieldSelector"] == f"spec.nodeName={self.node}", query
+        wanted = f"spec.nodeName={self.node}" if self.node else None
+        assert query.get("fieldSelector") == wanted, query
         with self.lock:
             self.lists += 1
             first = int(query.get("continue", 0))
-            pods = [pod for pod in self.pods.values() if pod["spec"]["nodeName"] == self.node]
+            pods = [pod for pod in self.pods.values() if self._is_seen(pod)]
             metadata = {"resourceVersion": str(self.version)}
             if first + 2 < len(pods):
                 metadata["continue"] = str(first + 2)
@@ -181,7 +249,7 @@ class ApiStub:
                     events = [
                         (kind, pod)
                         for version, kind, pod in self.events
-                        if version > after and pod["spec"]["nodeName"] == self.node
+                        if version > after and self._is_seen(pod)
                     ]
                     after = self.version
                     bookmark = {"kind": "Pod", "metadata": {"resourceVersion": str(after)}}

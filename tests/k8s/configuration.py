@@ -11,11 +11,14 @@ import images
 
 NODE = "farcall-node"
 PORTS = {"etcd": 23790, "etcd peers": 23800, "API server": 26443, "scheduler": 20259}
-PORTS |= {"kubelet": 20250, "kubelet health": 20248}
+PORTS |= {"kubelet": 20250, "kubelet health": 20248, "controller-manager": 20257}
 WEBHOOK_PORT = 26450  # and the next one
+METRICS_PORT = 26452
+EXTENDER_PORT = 26453
 USERS = {  # file of the kubeconfig: user, group
     "admin": ("admin", "system:masters"),
     "scheduler": ("system:kube-scheduler", "system:authenticated"),
+    "controllers": ("controllers", "system:masters"),
     "kubelet": (f"system:node:{NODE}", "system:nodes"),
 }
 
@@ -52,27 +55,20 @@ def _openssl(run, *arguments):
 def _certificates(run):
     _openssl(run, "genrsa", "-out", "accounts.key", "2048")
     key = ("-newkey", "rsa:2048", "-nodes", "-days", "30")
-    _openssl(
-        run,
-        "req",
-        "-x509",
-        *key,
-        "-subj",
-        "/CN=farcall-test",
-        "-keyout",
-        "ca.key",
-        "-out",
-        "ca.pem",
-    )
-    for name, subject, alternatives in (
-        ("apiserver", "/CN=kube-apiserver", "DNS:localhost,IP:127.0.0.1,IP:10.0.0.1"),
-        ("kubelet-client", "/O=system:masters/CN=kube-apiserver", "DNS:kube-apiserver"),
+    for ca in ("ca", "front-ca"):
+        files = ("-keyout", f"{ca}.key", "-out", f"{ca}.pem")
+        _openssl(run, "req", "-x509", *key, "-subj", f"/CN=farcall-test-{ca}", *files)
+    for name, ca, subject, alternatives in (
+        ("apiserver", "ca", "/CN=kube-apiserver", "DNS:localhost,IP:127.0.0.1,IP:10.0.0.1"),
+        ("kubelet-client", "ca", "/O=system:masters/CN=kube-apiserver", "DNS:kube-apiserver"),
+        # By which an API that is not the API server's own knows it.
+        ("front-proxy", "front-ca", "/CN=front-proxy-client", "DNS:front-proxy-client"),
     ):
         (run / f"{name}.ext").write_text(f"subjectAltName={alternatives}\n")
         _openssl(
             run, "req", *key, "-subj", subject, "-keyout", f"{name}.key", "-out", f"{name}.csr"
         )
-        _openssl(run, "x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
+        _openssl(run, "x509", "-req", "-in", f"{name}.csr", "-CA", f"{ca}.pem", "-CAkey", f"{ca}.key", "-CAcreateserial",
                  "-days", "30", "-extfile", f"{name}.ext", "-out", f"{name}.pem")  # fmt: skip
 
 
@@ -188,6 +184,14 @@ def commands(cache, run):
                 f"--service-account-signing-key-file={run}/accounts.key",
                 "--service-account-issuer=https://kubernetes.default.svc",
                 "--allow-privileged=true",
+                f"--requestheader-client-ca-file={run}/front-ca.pem",
+                "--requestheader-allowed-names=front-proxy-client",
+                "--requestheader-username-headers=X-Remote-User",
+                "--requestheader-group-headers=X-Remote-Group",
+                "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+                f"--proxy-client-cert-file={run}/front-proxy.pem",
+                f"--proxy-client-key-file={run}/front-proxy.key",
+                "--enable-aggregator-routing=true",  # there is no kube-proxy
             ],
             {},
         ),
@@ -204,6 +208,21 @@ def commands(cache, run):
                 f"--secure-port={PORTS['scheduler']}",
                 "--bind-address=127.0.0.1",
                 f"--cert-dir={run}/scheduler-certificate",
+            ],
+            {},
+        ),
+        "kube-controller-manager": (
+            [
+                built / "kube-controller-manager",
+                f"--kubeconfig={run}/controllers.kubeconfig",
+                "--controllers=deployment,replicaset,horizontalpodautoscaling",
+                "--leader-elect=false",
+                "--port=0",
+                f"--secure-port={PORTS['controller-manager']}",
+                "--bind-address=127.0.0.1",
+                f"--cert-dir={run}/controllers-certificate",
+                "--horizontal-pod-autoscaler-sync-period=2s",
+                "--horizontal-pod-autoscaler-downscale-stabilization=2s",
             ],
             {},
         ),

@@ -9,8 +9,8 @@
 #include "pool/k8s/aliases.h"
 #include "pool/k8s/owner.h"
 #include "pool/k8s/pod.h"
+#include "pool/k8s/serving_certificate.h"
 #include "pool/k8s/webhook.h"
-#include "pool/k8s/webhook_certificate.h"
 #include "transport/tls/certificates.h"
 
 namespace farcall::k8s {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pool/k8s/webhook_certificate.h"
+#include "pool/k8s/serving_certificate.h"
 
 #include <fcntl.h>
 #include <openssl/err.h>
@@ -40,7 +40,9 @@ std::string DataAt(const Json& secret, const char* name) {
   return FromBase64(TextAt(secret, "data", name));
 }
 
-Status WriteFile(const std::string& path, const std::string& text) {
+}  // namespace
+
+Status WriteOwnFile(const std::string& path, const std::string& text) {
   const std::string draft = path + ".new";
   unlink(draft.c_str());
   const int file = open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -52,8 +54,6 @@ Status WriteFile(const std::string& path, const std::string& text) {
     return {Code::kUnavailable, "'" + path + "': " + why};
   return {};
 }
-
-}  // namespace
 
 std::string Base64(const std::string& bytes) {
   std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');
@@ -88,7 +88,7 @@ bool IsGoodFor(const std::string& certificate, const std::vector<std::string>& h
   });
 }
 
-Status WebhookCertificate::ReadSecret(Json* secret) {
+Status ServingCertificate::ReadSecret(Json* secret) {
   ApiAnswer answer;
   FARCALL_TRY(
       api_->Get("/api/v1/namespaces/" + place_.space + "/secrets/" + place_.secret, &answer));
@@ -96,8 +96,8 @@ Status WebhookCertificate::ReadSecret(Json* secret) {
   return secret->is_object() ? Status() : Status(Code::kMalformed, "API server: a secret is none");
 }
 
-Status WebhookCertificate::Renew(Json* secret) {
-  Result<PemPair> authority = MakeAuthority("farcall-webhook", place_.days);
+Status ServingCertificate::Renew(Json* secret) {
+  Result<PemPair> authority = MakeAuthority(place_.secret, place_.days);
   if (!authority.ok()) return authority.status();
   Result<PemPair> made =
       IssueCertificate(*authority, {place_.hosts.front(), place_.hosts, {}, place_.days});
@@ -113,26 +113,27 @@ Status WebhookCertificate::Renew(Json* secret) {
   ApiAnswer answer;
   FARCALL_TRY(api_->Write("PUT", "/api/v1/namespaces/" + place_.space + "/secrets/" + place_.secret,
                           changed, &answer));
-  std::fprintf(stderr, "farcall pool k8s webhook: made a certificate for %d days\n", place_.days);
+  std::fprintf(stderr, "farcall pool k8s: made a certificate for %d days\n", place_.days);
   *secret = std::move(answer.body);
   return {};
 }
 
-Status WebhookCertificate::TellApiServer(const std::string& bundle) {
-  const std::string path =
-      "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/" + place_.configuration;
+Status ServingCertificate::TellApiServer(const std::string& bundle) {
+  const std::string& path = place_.trusted_by;
   ApiAnswer answer;
   FARCALL_TRY(api_->Get(path, &answer));
   const std::string wanted = Base64(bundle);
   Json patch = Json::array();
-  auto webhooks = answer.body.is_object() ? answer.body.find("webhooks") : answer.body.end();
-  for (size_t i = 0; answer.body.is_object() && webhooks != answer.body.end() &&
-                     webhooks->is_array() && i < webhooks->size();
-       ++i)
-    if (TextAt((*webhooks)[i], "clientConfig", "caBundle") != wanted)
-      patch.push_back({{"op", "add"},
-                       {"path", "/webhooks/" + std::to_string(i) + "/clientConfig/caBundle"},
-                       {"value", wanted}});
+  auto trust = [&](const Json& object, const char* part, const std::string& at) {
+    if (TextAt(object, part, "caBundle") != wanted)
+      patch.push_back({{"op", "add"}, {"path", at + "/" + part + "/caBundle"}, {"value", wanted}});
+  };
+  auto webhooks = answer.body.find("webhooks");
+  if (webhooks != answer.body.end() && webhooks->is_array())
+    for (size_t i = 0; i < webhooks->size(); ++i)
+      trust((*webhooks)[i], "clientConfig", "/webhooks/" + std::to_string(i));
+  else if (Text(answer.body, "kind") == "APIService")
+    trust(answer.body, "spec", "");
   if (patch.empty()) return {};
   // Of what was read: another's change in between is a conflict, and the next look sees it.
   const Json unchanged = {{"op", "test"},
@@ -142,7 +143,7 @@ Status WebhookCertificate::TellApiServer(const std::string& bundle) {
   return api_->Write("PATCH", path, patch, &answer, "application/json-patch+json");
 }
 
-Status WebhookCertificate::Refresh() {
+Status ServingCertificate::Refresh() {
   Json secret;
   FARCALL_TRY(ReadSecret(&secret));
   if (!IsGoodFor(DataAt(secret, "tls.crt"), place_.hosts, place_.days) ||
@@ -153,8 +154,8 @@ Status WebhookCertificate::Refresh() {
     return {Code::kMalformed, "API server: the secret does not hold what was written to it"};
   FARCALL_TRY(TellApiServer(DataAt(secret, "ca.crt")));
   if (certificate == served_) return {};
-  FARCALL_TRY(WriteFile(files().key, key));
-  FARCALL_TRY(WriteFile(files().certificate, certificate));
+  FARCALL_TRY(WriteOwnFile(files().key, key));
+  FARCALL_TRY(WriteOwnFile(files().certificate, certificate));
   served_ = certificate;
   return {};
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The webhook's certificate: made, told to the API server, and replaced in time.
+// The certificate of what the API server calls, a webhook or an API of ours: made, told to the API
+// server, and replaced in time.
 #pragma once
 
 #include <string>
@@ -10,18 +11,20 @@
 
 namespace farcall::k8s {
 
-// A Secret holds what all replicas serve; a MutatingWebhookConfiguration's caBundle says what the
-// API server trusts. Both have to be there: so that we may change these two, and make none.
+// A Secret holds what all replicas serve; the caBundle of a MutatingWebhookConfiguration, or of an
+// APIService, says what the API server trusts. Both have to be there: so that we may change these
+// two, and make none.
 //   Thread  one at a time
-class WebhookCertificate final {
+class ServingCertificate final {
  public:
   struct Place {
-    std::string space, secret, configuration;
+    std::string space, secret;
+    std::string trusted_by;  // path of the object with the caBundle
     std::vector<std::string> hosts;
     int days = 0;
     std::string folder;  // for the files; ours alone
   };
-  WebhookCertificate(ApiClient* api, Place place) : api_(api), place_(std::move(place)) {}
+  ServingCertificate(ApiClient* api, Place place) : api_(api), place_(std::move(place)) {}
 
   // Takes the Secret's certificate, or makes a new one if a third of its life or less is left, or
   // if it is not good for the hosts. The new authority and the one before it are trusted before the
@@ -47,6 +50,9 @@ class WebhookCertificate final {
 
 // Whether a certificate (PEM) is good for all the hosts and for more than a third of `days`.
 bool IsGoodFor(const std::string& certificate, const std::vector<std::string>& hosts, int days);
+
+// Writes a file that this user alone may read, whole or not at all.   Errors  kUnavailable
+Status WriteOwnFile(const std::string& path, const std::string& text);
 
 std::string Base64(const std::string& bytes);
 // "": no base64, or nothing.

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pool/k8s/metrics_server.h"
+
+#include <signal.h>
+
+#include <atomic>
+#include <cstdio>
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "pool/http_front.h"
+#include "pool/http_router.h"
+#include "pool/k8s/external_metrics.h"
+#include "pool/k8s/front_proxy.h"
+#include "pool/k8s/probes.h"
+#include "pool/k8s/serving_certificate.h"
+#include "pool/stop_signals.h"
+#include "proto/printable.h"
+#include "settings/exit_code.h"
+#include "transport/url.h"
+
+namespace farcall::k8s {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kLookSeconds = 60, kRetrySeconds = 2;
+
+void Say(const std::string& line) {
+  std::fprintf(stderr, "farcall pool k8s metrics: %s\n", Printable(line, kMaxMessageBytes).c_str());
+}
+
+int Fail(int code, const std::string& why) {
+  Say(why);
+  return code;
+}
+
+void Answer(int status, const Json& body, httplib::Response* response) {
+  response->status = status;
+  response->set_content(body.dump(-1, ' ', false, Json::error_handler_t::replace),
+                        "application/json");
+}
+
+void Refuse(int status, const std::string& message, httplib::Response* response) {
+  Answer(status,
+         {{"kind", "Status"},
+          {"apiVersion", "v1"},
+          {"metadata", Json::object()},
+          {"status", "Failure"},
+          {"message", "farcall: " + Printable(message, kMaxMessageBytes)},
+          {"reason", status == 404   ? "NotFound"
+                     : status == 403 ? "Forbidden"
+                                     : "BadRequest"},
+          {"code", status}},
+         response);
+}
+
+void AnswerMetric(UsageView* view, const httplib::Request& request, httplib::Response* response) {
+  const std::string space = request.matches[1], metric = request.matches[2];
+  if (!IsMetric(metric)) return Refuse(404, "there is no metric " + Quoted(metric), response);
+  Result<std::vector<ClaimUse>> uses = view->Read();
+  if (!uses.ok()) return Refuse(503, uses.status().message(), response);
+  Result<Json> values =
+      MetricValues(metric, space, request.get_param_value("labelSelector"), *uses, time(nullptr));
+  if (!values.ok()) return Refuse(400, values.status().message(), response);
+  Answer(200, *values, response);
+}
+
+// The API server has asked who the user is and what they may; nobody else is answered.
+void AddHandlers(FrontProxy* proxy, UsageView* view, pool::HttpRouter* router) {
+  router->set_pre_routing_handler([proxy](const httplib::Request& request,
+                                          httplib::Response& response) {
+    if (proxy->Allows(request.ssl)) return httplib::Server::HandlerResponse::Unhandled;
+    Refuse(403, "the API server alone is answered, by its front proxy's certificate", &response);
+    return httplib::Server::HandlerResponse::Handled;
+  });
+  const std::string group = std::string("/apis/") + kMetricsGroup;
+  const std::string version = std::string("/apis/") + kMetricsGroupVersion;
+  const Json preferred = {{"groupVersion", kMetricsGroupVersion}, {"version", "v1beta1"}};
+  router->Get(group, [preferred](const httplib::Request&, httplib::Response& response) {
+    Answer(200,
+           {{"kind", "APIGroup"},
+            {"apiVersion", "v1"},
+            {"name", kMetricsGroup},
+            {"versions", {preferred}},
+            {"preferredVersion", preferred}},
+           &response);
+  });
+  router->Get(version, [](const httplib::Request&, httplib::Response& response) {
+    Answer(200, MetricList(), &response);
+  });
+  router->Get(version + R"(/namespaces/([a-z0-9.-]{1,253})/([a-z0-9_]{1,128}))",
+              [view](const httplib::Request& request, httplib::Response& response) {
+                AnswerMetric(view, request, &response);
+              });
+}
+
+bool WaitForStop(int seconds) {
+  const sigset_t signals = pool::StopSignals();
+  const timespec patience{seconds, 0};
+  return sigtimedwait(&signals, nullptr, &patience) > 0;
+}
+
+Status CheckNames(const MetricsOptions& options) {
+  for (const auto& [flag, name] : {std::pair("--namespace ", &options.space),
+                                   {"--secret ", &options.secret},
+                                   {"--api-service ", &options.service}})
+    if (!IsName(*name)) return {Code::kInvalid, flag + Quoted(*name) + ": write an object's name"};
+  return pool::CheckAddress(options.pool);
+}
+
+}  // namespace
+
+int RunMetrics(const MetricsOptions& options, const std::string& folder) {
+  pool::BlockStopSignals();
+  Result<Url> url = ParseUrl("tcp://" + options.listen);
+  Result<HostPort> where = url.ok() ? ParseHostPort(*url) : Result<HostPort>(url.status());
+  if (!where.ok())
+    return Fail(kExitUsage, "--listen " + Quoted(options.listen) + ": write host:port");
+  if (Status right = CheckNames(options); !right.ok()) return Fail(kExitUsage, right.message());
+  Result<std::unique_ptr<ApiClient>> api = ApiClient::Make(options.api);
+  if (!api.ok()) return Fail(kExitUsage, api.status().message());
+  Result<std::unique_ptr<UsageView>> view = UsageView::Make(options.api, options.pool);
+  if (!view.ok()) return Fail(kExitUsage, view.status().message());
+
+  std::atomic<bool> is_open{false};
+  Probes probes([&] { return is_open && (*view)->is_synced(); });
+  if (Status opened = probes.Open(options.health_listen); !opened.ok())
+    return Fail(opened.code() == Code::kInvalid ? kExitUsage : kExitCannotListen, opened.message());
+  ServingCertificate certificate(
+      api->get(), {options.space, options.secret,
+                   "/apis/apiregistration.k8s.io/v1/apiservices/" + options.service, options.hosts,
+                   options.certificate_days, folder});
+  const std::string proxy_ca = folder + "/front-proxy.crt";
+  FrontProxy proxy(api->get(), proxy_ca);
+  std::string said;
+  auto refresh = [&] {
+    Status done = proxy.Refresh();
+    if (done.ok()) done = certificate.Refresh();
+    if (!done.ok() && done.message() != said) Say(done.message());
+    said = done.message();
+    return done;
+  };
+  for (Status done = refresh(); !done.ok(); done = refresh()) {
+    if (done.code() == Code::kInvalid) return kExitUsage;
+    if (WaitForStop(kRetrySeconds)) return kExitOk;
+  }
+  (*view)->Start();
+  pool::HttpRouter router;
+  AddHandlers(&proxy, view->get(), &router);
+  pool::HttpFront::Bounds bounds;
+  bounds.waiting = bounds.ready = 1024;
+  bounds.workers = 4;
+  pool::HttpFront front(
+      [&router](pool::HttpConnection& connection) { return router.Answer(connection); }, bounds);
+  TlsFiles files = certificate.files();
+  files.authorities = proxy_ca;
+  if (Status opened = front.Open(where->host, where->port, files); !opened.ok())
+    return Fail(kExitCannotListen, opened.message());
+  is_open = true;
+  std::printf("farcall: metrics for %s on %s\n", options.service.c_str(),
+              FormatHostPort(where->host, static_cast<uint16_t>(front.port())).c_str());
+  std::fflush(stdout);
+  while (!WaitForStop(said.empty() ? kLookSeconds : kRetrySeconds)) (void)refresh();
+  router.Shut();
+  front.Close();
+  (*view)->Stop();
+  return kExitOk;
+}
+
+}  // namespace farcall::k8s
