@@ -4,6 +4,7 @@
 //
 //   program         tells once
 //   program stay    and goes on computing, a line for each round, until it is ended
+//   program work    the same without rest, and with 64 MiB of device memory
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -99,10 +100,14 @@ int main(int argc, char** argv) {
   printf("memory %zu\n", total_bytes);
   TellClaim();
   printf("sums %d correct\n", kCount);
-  for (int round = 1; argc > 1 && strcmp(argv[1], "stay") == 0; ++round) {
+  const int works = argc > 1 && strcmp(argv[1], "work") == 0;
+  uint64_t kept;
+  if (works) CALL(cuMemAlloc_v2, (uint64_t*, size_t), &kept, 64 << 20);
+  if (works) CALL(cuMemsetD8_v2, (uint64_t, unsigned char, size_t), kept, 1, 64 << 20);
+  for (int round = 1; works || (argc > 1 && strcmp(argv[1], "stay") == 0); ++round) {
     Add();
     printf("round %d\n", round);
-    usleep(200 * 1000);
+    usleep((works ? 1 : 200) * 1000);
   }
   return 0;
 }
