@@ -93,7 +93,7 @@ class MetricsTests:
     # ---- tests
 
     def test_what_a_pod_uses_is_a_metric(self):
-        pod = self.pod_object("busy", "work", mem="256Mi")
+        pod = self.pod_object("busy", "work", mem="256Mi", limit="90%")
         pod["metadata"]["labels"] = {"app": "busy"}
         self.kubectl("create", "-f", "-", stdin=json.dumps(pod))
         self.addCleanup(self.delete, "busy")
