@@ -37,10 +37,10 @@ Status MoveToUcx(const Welcome& welcome, Clock::time_point deadline,
 Status MoveToUcx(LinkRole role, Clock::time_point deadline, std::unique_ptr<Channel>* channel) {
   Result<UcxContext*> context = UcxContext::OfProcess();
   if (!context.ok()) return context.status();
-  Result<UcxEndPointer> end =
+  Result<FabricEndPointer> end =
       MakeUcxEnd(**context, role == LinkRole::kLog ? kUcxLogWindowBytes : kUcxLaneWindowBytes);
   if (!end.ok()) return end.status();
-  std::unique_ptr<UcxConnection> moved = MakeUcxChannel(std::move(*channel), std::move(*end));
+  std::unique_ptr<FabricConnection> moved = MakeFabricChannel(std::move(*channel), std::move(*end));
   FARCALL_TRY(moved->AwaitPeer(deadline));
   *channel = std::move(moved);
   return {};

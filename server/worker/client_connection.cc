@@ -22,20 +22,21 @@ Result<std::unique_ptr<Channel>> TakeConnection(int fd, std::span<const std::byt
   return channel;
 }
 
-Result<UcxEndPointer> PrepareUcx(const Welcome& welcome, size_t window_bytes) {
+Result<FabricEndPointer> PrepareUcx(const Welcome& welcome, size_t window_bytes) {
   if (!UsesUcx(welcome)) {
-    return UcxEndPointer();
+    return FabricEndPointer();
   }
   Result<UcxContext*> context = UcxContext::OfProcess();
-  Result<UcxEndPointer> end =
-      context.ok() ? MakeUcxEnd(**context, window_bytes) : Result<UcxEndPointer>(context.status());
+  Result<FabricEndPointer> end = context.ok() ? MakeUcxEnd(**context, window_bytes)
+                                              : Result<FabricEndPointer>(context.status());
   return end.ok() ? std::move(end)
-                  : Result<UcxEndPointer>(
+                  : Result<FabricEndPointer>(
                         Status(end.status().code(), "on the server: " + end.status().message()));
 }
 
-std::unique_ptr<Channel> GoOn(std::unique_ptr<Channel> channel, UcxEndPointer ucx) {
-  return ucx == nullptr ? std::move(channel) : MakeUcxChannel(std::move(channel), std::move(ucx));
+std::unique_ptr<Channel> GoOn(std::unique_ptr<Channel> channel, FabricEndPointer ucx) {
+  return ucx == nullptr ? std::move(channel)
+                        : MakeFabricChannel(std::move(channel), std::move(ucx));
 }
 
 }  // namespace farcall::server

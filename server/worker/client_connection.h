@@ -21,8 +21,8 @@ Result<std::unique_ptr<Channel>> TakeConnection(int fd, std::span<const std::byt
 
 // Whether a connection goes on by UCX once it is welcomed, `welcome` says; the end is made before,
 // so that it is welcomed to nothing that fails. Null: it does not.   Errors  kUnavailable
-Result<UcxEndPointer> PrepareUcx(const Welcome& welcome, size_t window_bytes);
+Result<FabricEndPointer> PrepareUcx(const Welcome& welcome, size_t window_bytes);
 // A connection that has been welcomed, by UCX if there is an end for it.
-std::unique_ptr<Channel> GoOn(std::unique_ptr<Channel> channel, UcxEndPointer ucx);
+std::unique_ptr<Channel> GoOn(std::unique_ptr<Channel> channel, FabricEndPointer ucx);
 
 }  // namespace farcall::server

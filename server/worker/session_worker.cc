@@ -175,7 +175,7 @@ class SessionWorker {
     welcome.features |= FeatureBit(SessionFeature::kNvml);
 #endif
     output_ = options.output;
-    Result<UcxEndPointer> ucx = PrepareUcx(welcome, kUcxLogWindowBytes);
+    Result<FabricEndPointer> ucx = PrepareUcx(welcome, kUcxLogWindowBytes);
     FARCALL_TRY(ucx.status());
     FARCALL_TRY(SendWelcome(*channel_, setup_.answer, welcome, Clock::now() + seconds(10)));
     channel_ = GoOn(std::move(channel_), std::move(*ucx));
@@ -395,7 +395,7 @@ class SessionWorker {
     welcome.first_credit = {};  // granted once
     welcome.received_seq = session_->link().received_seq();
     welcome.received_chunks = session_->link().chunks_received();
-    Result<UcxEndPointer> ucx = PrepareUcx(welcome, window_bytes);
+    Result<FabricEndPointer> ucx = PrepareUcx(welcome, window_bytes);
     if (!ucx.ok()) {
       (void)SendRefuse(*channel, {ucx.status().code(), ucx.status().message()},
                        Clock::now() + seconds(2));

@@ -28,11 +28,11 @@ Result<std::unique_ptr<Channel>> GoOn(Result<std::unique_ptr<Channel>> socket,
   if (context == nullptr) {
     return Status(Code::kUnavailable, "UCX has no transport " + transport);
   }
-  Result<UcxEndPointer> end = MakeUcxEnd(*context, kUcxLogWindowBytes);
+  Result<FabricEndPointer> end = MakeUcxEnd(*context, kUcxLogWindowBytes);
   if (!end.ok()) {
     return end.status();
   }
-  return std::unique_ptr<Channel>(MakeUcxChannel(std::move(*socket), std::move(*end)));
+  return std::unique_ptr<Channel>(MakeFabricChannel(std::move(*socket), std::move(*end)));
 }
 
 class UcxListener final : public Listener {

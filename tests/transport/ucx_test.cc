@@ -11,7 +11,7 @@
 
 #include "tests/transport/link_harness.h"
 #include "tests/transport/ucx_listener.h"
-#include "transport/ucx/stream_window.h"
+#include "transport/fabric/stream_window.h"
 #include "transport/ucx/ucx_channel.h"
 #include "transport/ucx/ucx_exchange.h"
 
@@ -118,11 +118,11 @@ class UcxChannelTest : public testing::Test {
       GTEST_SKIP() << "no UCX here";
     }
   }
-  std::unique_ptr<UcxConnection> End(int fd, UcxContext* context = nullptr) {
-    Result<UcxEndPointer> end =
+  std::unique_ptr<FabricConnection> End(int fd, UcxContext* context = nullptr) {
+    Result<FabricEndPointer> end =
         MakeUcxEnd(context == nullptr ? *UcxContextFor("tcp") : *context, kWindow);
     EXPECT_TRUE(end.ok()) << end.status().message();
-    return end.ok() ? MakeUcxChannel(AdoptSocket(fd), std::move(*end)) : nullptr;
+    return end.ok() ? MakeFabricChannel(AdoptSocket(fd), std::move(*end)) : nullptr;
   }
   static std::array<int, 2> Sockets() {
     std::array<int, 2> ends;
@@ -137,7 +137,7 @@ class UcxChannelTest : public testing::Test {
 
 TEST_F(UcxChannelTest, APeerThatSendsNoAddressIsMalformed) {
   const std::array<int, 2> fds = Sockets();
-  std::unique_ptr<UcxConnection> end = End(fds[0]);
+  std::unique_ptr<FabricConnection> end = End(fds[0]);
   const std::vector<std::byte> noise = Pattern(4096, 1);
   ASSERT_EQ(send(fds[1], noise.data(), noise.size(), 0), static_cast<ssize_t>(noise.size()));
   EXPECT_EQ(FirstWord(*end).code(), Code::kMalformed);
@@ -147,7 +147,7 @@ TEST_F(UcxChannelTest, APeerThatSendsNoAddressIsMalformed) {
 
 TEST_F(UcxChannelTest, APeerThatLeavesBeforeItsAddressIsGone) {
   const std::array<int, 2> fds = Sockets();
-  std::unique_ptr<UcxConnection> end = End(fds[0]);
+  std::unique_ptr<FabricConnection> end = End(fds[0]);
   const std::vector<std::byte> packet = Encode(Sound());
   ASSERT_EQ(send(fds[1], packet.data(), 40, 0), 40);
   close(fds[1]);
@@ -156,14 +156,14 @@ TEST_F(UcxChannelTest, APeerThatLeavesBeforeItsAddressIsGone) {
 
 TEST_F(UcxChannelTest, APeerThatSaysNothingIsATimeout) {
   const std::array<int, 2> fds = Sockets();
-  std::unique_ptr<UcxConnection> end = End(fds[0]);
+  std::unique_ptr<FabricConnection> end = End(fds[0]);
   EXPECT_EQ(end->AwaitPeer(In(20)).code(), Code::kTimeout);
   close(fds[1]);
 }
 
 TEST_F(UcxChannelTest, AnotherReleaseOfUcxIsNamed) {
   const std::array<int, 2> fds = Sockets();
-  std::unique_ptr<UcxConnection> end = End(fds[0]);
+  std::unique_ptr<FabricConnection> end = End(fds[0]);
   UcxHello hello = Sound();
   hello.release = 99 * 256 + 7;
   const std::vector<std::byte> packet = Encode(hello);
@@ -176,7 +176,7 @@ TEST_F(UcxChannelTest, AnotherReleaseOfUcxIsNamed) {
 
 TEST_F(UcxChannelTest, TheSocketsEndIsThePeersDeath) {
   const std::array<int, 2> fds = Sockets();
-  std::unique_ptr<UcxConnection> here = End(fds[0]), there = End(fds[1]);
+  std::unique_ptr<FabricConnection> here = End(fds[0]), there = End(fds[1]);
   ASSERT_TRUE(here->AwaitPeer(In(kLong)).ok());
   ASSERT_TRUE(there->AwaitPeer(In(kLong)).ok());
   std::thread killer([&] { shutdown(fds[1], SHUT_RDWR); });  // as the kernel does for the killed
@@ -186,7 +186,7 @@ TEST_F(UcxChannelTest, TheSocketsEndIsThePeersDeath) {
 
 TEST_F(UcxChannelTest, MoreOnTheSocketThanAnEndIsMalformed) {
   const std::array<int, 2> fds = Sockets();
-  std::unique_ptr<UcxConnection> here = End(fds[0]), there = End(fds[1]);
+  std::unique_ptr<FabricConnection> here = End(fds[0]), there = End(fds[1]);
   ASSERT_TRUE(here->AwaitPeer(In(kLong)).ok());
   ASSERT_TRUE(there->AwaitPeer(In(kLong)).ok());
   const std::vector<std::byte> noise = Pattern(100, 1);
@@ -196,7 +196,7 @@ TEST_F(UcxChannelTest, MoreOnTheSocketThanAnEndIsMalformed) {
 
 TEST_F(UcxChannelTest, EverySleeperIsWoken) {
   const std::array<int, 2> fds = Sockets();
-  std::unique_ptr<UcxConnection> here = End(fds[0]), there = End(fds[1]);
+  std::unique_ptr<FabricConnection> here = End(fds[0]), there = End(fds[1]);
   constexpr int kTurns = 3000;
   const auto take = [](Channel& channel) {
     std::byte byte;
@@ -221,7 +221,7 @@ TEST_F(UcxChannelTest, EverySleeperIsWoken) {
 // A reader that sleeps while the sender of the same end does UCX's work for both.
 TEST_F(UcxChannelTest, AReaderIsWokenByWhatTheSenderFinds) {
   const std::array<int, 2> fds = Sockets();
-  std::unique_ptr<UcxConnection> here = End(fds[0]), there = End(fds[1]);
+  std::unique_ptr<FabricConnection> here = End(fds[0]), there = End(fds[1]);
   const std::vector<std::byte> bytes = Pattern(4u << 20, 5);
   std::vector<std::byte> got_here(bytes.size()), got_there(bytes.size());
   std::thread a([&] { EXPECT_TRUE(SendAll(*here, bytes, In(kLong)).ok()); });
@@ -237,7 +237,7 @@ TEST_F(UcxChannelTest, AReaderIsWokenByWhatTheSenderFinds) {
 
 TEST_F(UcxChannelTest, AForkedChildTouchesNothingOfIt) {
   const std::array<int, 2> fds = Sockets();
-  std::unique_ptr<UcxConnection> here = End(fds[0]), there = End(fds[1]);
+  std::unique_ptr<FabricConnection> here = End(fds[0]), there = End(fds[1]);
   ASSERT_TRUE(UcxContext::OfProcess().ok());
   ASSERT_TRUE(here->AwaitPeer(In(kLong)).ok());
   const pid_t child = fork();
@@ -297,7 +297,7 @@ TEST_F(UcxChannelTest, AnEndpointThatIsRefusedEndsTheConnection) {
   };
   std::unique_ptr<UcxContext> context = std::move(*UcxContext::Make(api, {{"TLS", "tcp"}}));
   const std::array<int, 2> fds = Sockets();
-  std::unique_ptr<UcxConnection> here = End(fds[0], context.get()), there = End(fds[1]);
+  std::unique_ptr<FabricConnection> here = End(fds[0], context.get()), there = End(fds[1]);
   const Status why = here->AwaitPeer(In(kLong));
   EXPECT_EQ(why.code(), Code::kUnavailable);
   EXPECT_NE(why.message().find("UCX_TLS"), std::string::npos) << why.message();
@@ -317,7 +317,7 @@ TEST_F(UcxChannelTest, ASendThatFailsEndsTheConnection) {
   g_sends_left = 100;
   std::unique_ptr<UcxContext> context = std::move(*UcxContext::Make(api, {{"TLS", "tcp"}}));
   const std::array<int, 2> fds = Sockets();
-  std::unique_ptr<UcxConnection> here = End(fds[0], context.get()), there = End(fds[1]);
+  std::unique_ptr<FabricConnection> here = End(fds[0], context.get()), there = End(fds[1]);
   ASSERT_TRUE(here->AwaitPeer(In(kLong)).ok());
   ASSERT_TRUE(there->AwaitPeer(In(kLong)).ok());
   g_sends_left = 2;
@@ -341,7 +341,7 @@ TEST_F(UcxChannelTest, MemoryOfALostCompletionIsNotReused) {
   g_sends_left = 100;
   std::unique_ptr<UcxContext> context = std::move(*UcxContext::Make(api, {{"TLS", "tcp"}}));
   const std::array<int, 2> fds = Sockets();
-  std::unique_ptr<UcxConnection> here = End(fds[0], context.get()), there = End(fds[1]);
+  std::unique_ptr<FabricConnection> here = End(fds[0], context.get()), there = End(fds[1]);
   ASSERT_TRUE(here->AwaitPeer(In(kLong)).ok());
   ASSERT_TRUE(there->AwaitPeer(In(kLong)).ok());
   g_sends_left = 0;

@@ -27,11 +27,7 @@ std::string ReleaseText(uint16_t release) {
 
 }  // namespace
 
-void UcxEndDeleter::operator()(UcxEnd* end) const {
-  delete end;
-}
-
-Result<UcxEndPointer> MakeUcxEnd(UcxContext& context, size_t window_bytes) {
+Result<FabricEndPointer> MakeUcxEnd(UcxContext& context, size_t window_bytes) {
   return UcxEnd::Make(context, window_bytes);
 }
 
@@ -42,7 +38,7 @@ UcxEnd::UcxEnd(UcxContext& context, ucx::Worker worker, size_t window_bytes)
       owner_(getpid()),
       window_(window_bytes) {}
 
-Result<UcxEndPointer> UcxEnd::Make(UcxContext& context, size_t window_bytes) {
+Result<FabricEndPointer> UcxEnd::Make(UcxContext& context, size_t window_bytes) {
   const UcxApi& api = context.api();
   ucx::WorkerParams params;
   params.mask = ucx::WorkerParams::kThreadMode;
@@ -56,9 +52,9 @@ Result<UcxEndPointer> UcxEnd::Make(UcxContext& context, size_t window_bytes) {
   if (status != ucx::kOk) {
     return Status(Code::kUnavailable, "UCX has no worker: " + UcxError(api, status));
   }
-  UcxEndPointer end(new UcxEnd(context, worker, window_bytes));
+  std::unique_ptr<UcxEnd> end(new UcxEnd(context, worker, window_bytes));
   FARCALL_TRY(end->Prepare());
-  return end;
+  return FabricEndPointer(std::move(end));
 }
 
 Status UcxEnd::Prepare() {
@@ -105,7 +101,18 @@ Status UcxEnd::SetHandler(unsigned id, ucx::MessageCallback callback) {
              : Status(Code::kUnavailable, "UCX has no active messages: " + UcxError(api_, status));
 }
 
-Status UcxEnd::Connect(const UcxHello& peer) {
+Result<size_t> UcxEnd::HelloBytes(std::span<const std::byte> bytes) const {
+  UcxHelloHeader header;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  return UcxHelloBytes(header);
+}
+
+Status UcxEnd::Connect(std::span<const std::byte> hello) {
+  Result<UcxHello> peer = DecodeUcxHello(hello);
+  return peer.ok() ? ConnectTo(*peer) : peer.status();
+}
+
+Status UcxEnd::ConnectTo(const UcxHello& peer) {
   const UcxUse use;
   if (!use) {
     return {Code::kUnavailable, "ucx: this process ends"};
@@ -348,7 +355,7 @@ ucx::StatusCode UcxEnd::OnData(void* self, const void* header, size_t header_byt
 
 ucx::StatusCode UcxEnd::TakeData(uint64_t position, void* data, size_t bytes, bool is_rendezvous) {
   if (Status claimed = window_.Claim(position, bytes); !claimed.ok()) {
-    Fail(std::move(claimed));
+    Fail({claimed.code(), "ucx: " + claimed.message()});
     return is_rendezvous ? ucx::kRejected : ucx::kOk;
   }
   std::byte* into = receive_ring_.at(window_.OffsetOf(position));

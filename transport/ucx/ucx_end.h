@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One end of a stream over UCX: a worker, an endpoint, a ring for each direction. It knows no
-// socket and does not wait; ucx_channel.cc does.
+// One end of a stream over UCX: a worker, an endpoint, a ring for each direction.
 #pragma once
 
 #include <sys/types.h>
@@ -11,7 +10,7 @@
 #include <span>
 
 #include "proto/status.h"
-#include "transport/ucx/stream_window.h"
+#include "transport/fabric/stream_window.h"
 #include "transport/ucx/ucx_api.h"
 #include "transport/ucx/ucx_channel.h"
 #include "transport/ucx/ucx_exchange.h"
@@ -19,60 +18,52 @@
 namespace farcall {
 
 //   Thread  one at a time, but for what Memory and Readable gave
-class UcxEnd {
+class UcxEnd final : public FabricEnd {
  public:
-  static Result<UcxEndPointer> Make(UcxContext& context, size_t window_bytes);
+  static Result<FabricEndPointer> Make(UcxContext& context, size_t window_bytes);
   // Lets what was posted go out for a moment. Memory that UCX may still touch is left behind.
-  ~UcxEnd();
+  ~UcxEnd() override;
   UcxEnd(const UcxEnd&) = delete;
   UcxEnd& operator=(const UcxEnd&) = delete;
 
-  // What the peer has to know.
-  const UcxHello& hello() const { return hello_; }
-  //   Errors  kUnavailable, kMalformed: UCX takes no such address
-  Status Connect(const UcxHello& peer);
-  bool is_connected() const { return endpoint_ != nullptr; }
-  // A message of the peer's has come by UCX, so both reach each other.
-  bool has_heard() const { return has_heard_; }
+  const char* name() const override { return "ucx"; }
+  std::vector<std::byte> Hello() const override { return Encode(hello_); }
+  size_t hello_header_bytes() const override { return sizeof(UcxHelloHeader); }
+  Result<size_t> HelloBytes(std::span<const std::byte> header) const override;
+  // kUnavailable, kMalformed also where UCX takes no such address.
+  Status Connect(std::span<const std::byte> hello) override;
+  bool is_connected() const override { return endpoint_ != nullptr; }
+  bool has_heard() const override { return has_heard_; }
 
-  // Takes what has come, sends what is due.
-  void Progress();
-  // Readable when there may be something to take. True: it will be for whatever comes from now on;
-  // false: something has come already.
-  int descriptor() const { return descriptor_; }
-  bool Arm();
-  // Not ok: the stream has ended, or the peer broke the protocol.
-  const Status& failure() const { return failure_; }
-  void Fail(Status why);
+  void Progress() override;
+  int descriptor() const override { return descriptor_; }
+  bool Arm() override;
+  // UCX's descriptor does not tell of everything: UCX 1.13 over TCP left transfers lying now and
+  // then until it was called again.
+  std::chrono::milliseconds longest_sleep() const override { return std::chrono::milliseconds(50); }
+  const Status& failure() const override { return failure_; }
 
-  // How many bytes may be put there and posted now; 0 until there is room.
-  size_t Room() const;
-  std::byte* Memory() const { return send_ring_.at(SendOffset()); }
-  void Post(size_t bytes);
-  uint64_t sent() const { return sent_; }
-  // Whether the peer may still need this side for what was posted.
-  bool HasUnread() const { return peer_consumed_ != sent_; }
-  // Whether UCX has let go of all of it.
-  bool IsIdle() const { return outgoing_.empty() && requests_ == 0; }
+  size_t Room() const override;
+  std::byte* Memory() const override { return send_ring_.at(SendOffset()); }
+  void Post(size_t bytes) override;
+  uint64_t sent() const override { return sent_; }
+  bool HasUnread() const override { return peer_consumed_ != sent_; }
+  // Whether UCX has let go of all that was posted.
+  bool IsIdle() const override { return outgoing_.empty() && requests_ == 0; }
 
-  // The next bytes of the stream that are here, until Consume.
-  std::span<const std::byte> Readable() const;
-  bool HasReadable() const { return window_.arrived() != window_.consumed(); }
-  void Consume(size_t bytes);
-  uint64_t arrived() const { return window_.arrived(); }
-  // Tells the peer all that was read, which it is otherwise told now and then.
-  void TellAllRead() {
+  std::span<const std::byte> Readable() const override;
+  bool HasReadable() const override { return window_.arrived() != window_.consumed(); }
+  void Consume(size_t bytes) override;
+  uint64_t arrived() const override { return window_.arrived(); }
+  void TellAllRead() override {
     if (window_.consumed() != told_consumed_) {
       SendCredit();
     }
   }
 
-  // Progress, and where nothing came a millisecond's sleep: for loops that end by a limit.
-  void Turn();
-  // Until all that was posted has left this process, or the time is over.
-  void Drain(Clock::time_point deadline);
-  // In a forked child: UCX must not be touched any more.
-  void Forget();
+  void Turn() override;
+  void Drain(Clock::time_point deadline) override;
+  void Forget() override;
 
  private:
   // A piece on its way. UCX reads the header until it is done.
@@ -89,6 +80,8 @@ class UcxEnd {
 
   UcxEnd(UcxContext& context, ucx::Worker worker, size_t window_bytes);
   Status Prepare();
+  void Fail(Status why);
+  Status ConnectTo(const UcxHello& peer);
   Status SetHandler(unsigned id, ucx::MessageCallback callback);
   size_t SendOffset() const { return sent_ & (send_ring_.bytes() - 1); }
   void SendCreditIfDue();
@@ -120,12 +113,12 @@ class UcxEnd {
   Status failure_;
   size_t requests_ = 0;  // that UCX has not finished
 
-  UcxRing send_ring_;
+  FabricRing send_ring_;
   UcxKey peer_key_{};
   uint64_t sent_ = 0, released_ = 0, peer_consumed_ = 0;
   std::deque<Outgoing> outgoing_;
 
-  UcxRing receive_ring_;
+  FabricRing receive_ring_;
   StreamWindow window_;
   uint64_t told_consumed_ = 0;
   UcxMessageHeader credit_;

@@ -46,11 +46,6 @@ struct UcxMessageHeader {
 };
 static_assert(sizeof(UcxMessageHeader) == 24);
 
-// What closes the socket in good order: how many bytes of the stream there were.
-struct UcxTrailer {
-  uint64_t total_bytes = 0;
-};
-
 std::vector<std::byte> Encode(const UcxHello& hello);
 // How long the packet is that begins so.   Errors  kMalformed, kUnsupported (another version)
 Result<size_t> UcxHelloBytes(const UcxHelloHeader& header);

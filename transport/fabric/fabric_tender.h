@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// UCX moves nothing by itself: a message that was not sent at once, or a connection that is being
-// set up, waits for somebody to call it. One thread of the process does so for channels that have
-// such work while no thread of theirs is in them; while none has, it sleeps.
+// Some fabrics move nothing by themselves, UCX for one: a message that was not sent at once, or a
+// connection that is being set up, waits for somebody to call it. One thread of the process does so
+// for channels that have such work while no thread of theirs is in them; while none has, it sleeps.
 #pragma once
 
 #include <atomic>
@@ -11,23 +11,23 @@
 
 namespace farcall {
 
-class UcxTended {
+class FabricTended {
  public:
   // Does what can be done without waiting. True: there will be more to do.
   virtual bool Tend() = 0;
 
  protected:
-  ~UcxTended() = default;
+  ~FabricTended() = default;
 };
 
 //   Thread  any
-class UcxTender {
+class FabricTender {
  public:
-  static UcxTender& OfProcess();
+  static FabricTender& OfProcess();
 
-  void Add(UcxTended* tended);
+  void Add(FabricTended* tended);
   // When it returns, no call of Tend is under way, nor will one begin.
-  void Remove(UcxTended* tended);
+  void Remove(FabricTended* tended);
   // Somebody has such work.
   void Notice() {
     if (!has_work_.exchange(true)) {
@@ -42,7 +42,7 @@ class UcxTender {
   std::atomic<bool> has_work_{false};
   Mutex mutex_;
   CondVar changed_;
-  std::vector<UcxTended*> tended_;
+  std::vector<FabricTended*> tended_;
   WorkerThread thread_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/ucx/ucx_channel.h"
+#include "transport/fabric/fabric_channel.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -9,11 +9,11 @@
 #include <atomic>
 #include <cstring>
 #include <mutex>
+#include <utility>
 #include <vector>
 
+#include "transport/fabric/fabric_tender.h"
 #include "transport/poll.h"
-#include "transport/ucx/ucx_end.h"
-#include "transport/ucx/ucx_tender.h"
 
 namespace farcall {
 namespace {
@@ -22,7 +22,7 @@ constexpr auto kFlushLimit = std::chrono::seconds(1);
 // After the socket's end, for bytes that were sent before it and come another way.
 constexpr auto kStragglers = std::chrono::milliseconds(500);
 constexpr auto kLinger = std::chrono::milliseconds(100);
-constexpr auto kSlice = std::chrono::milliseconds(50), kBriefly = std::chrono::milliseconds(1);
+constexpr auto kBriefly = std::chrono::milliseconds(1);
 
 // Wakes those who sleep in one direction: set while there is something for them, written only if
 // somebody sleeps.
@@ -51,23 +51,23 @@ class Bell {
   bool is_set_ = false;
 };
 
-class UcxChannel final : public UcxConnection, private UcxTended {
+class FabricChannel final : public FabricConnection, private FabricTended {
  public:
-  UcxChannel(std::unique_ptr<Channel> socket, UcxEndPointer end)
-      : socket_(std::move(socket)), end_(std::move(end)), hello_(Encode(end_->hello())) {
-    UcxTender::OfProcess().Add(this);
+  FabricChannel(std::unique_ptr<Channel> socket, FabricEndPointer end)
+      : socket_(std::move(socket)), end_(std::move(end)), to_say_(end_->Hello()) {
+    FabricTender::OfProcess().Add(this);
     std::lock_guard lock(mutex_);
-    SendHello();
-    UcxTender::OfProcess().Notice();
+    Say();
+    FabricTender::OfProcess().Notice();
   }
-  ~UcxChannel() override {
+  ~FabricChannel() override {
     if (is_abandoned_) {
       end_->Forget();
       return;
     }
     Close();
     Linger();
-    UcxTender::OfProcess().Remove(this);
+    FabricTender::OfProcess().Remove(this);
   }
 
   Status AwaitPeer(Clock::time_point deadline) override {
@@ -81,9 +81,9 @@ class UcxChannel final : public UcxConnection, private UcxTended {
       return {};
     }
     return is_ready ? Ended()
-                    : Status(Code::kTimeout, PeerName() +
-                                                 ": ucx: no word of the peer comes by UCX; a "
-                                                 "firewall may drop its ports");
+                    : Status(Code::kTimeout, PeerName() + ": " + end_->name() +
+                                                 ": no word of the peer comes that way; a firewall "
+                                                 "may drop it, or the networks are not one");
   }
 
   Result<size_t> TrySend(std::span<const std::span<const std::byte>> parts) override {
@@ -151,7 +151,7 @@ class UcxChannel final : public UcxConnection, private UcxTended {
     std::lock_guard lock(mutex_);
     if (end_->is_connected() && !has_socket_ended_ && end_->failure().ok()) {
       end_->Drain(Clock::now() + kFlushLimit);
-      const UcxTrailer trailer{end_->sent()};
+      const FabricTrailer trailer{end_->sent()};
       const std::span<const std::byte> bytes = std::as_bytes(std::span(&trailer, 1));
       (void)socket_->TrySend({&bytes, 1});
       (void)socket_->Flush();
@@ -169,6 +169,7 @@ class UcxChannel final : public UcxConnection, private UcxTended {
   std::optional<std::chrono::microseconds> RoundTrip() const override {
     return socket_->RoundTrip();
   }
+  bool LooksAreCheap() const override { return end_->LooksAreCheap(); }
 
  private:
   // Where the parts to be sent have been taken up to.
@@ -199,7 +200,7 @@ class UcxChannel final : public UcxConnection, private UcxTended {
   template <typename Condition>
   bool Wait(Bell& bell, Clock::time_point deadline, int wake_fd, Condition is_ready) {
     for (bool is_woken = false;;) {
-      int ucx = -1, socket = -1;
+      int fabric = -1, socket = -1;
       {
         std::lock_guard lock(mutex_);
         if (!Step().ok() || is_ready()) {
@@ -211,16 +212,14 @@ class UcxChannel final : public UcxConnection, private UcxTended {
         if (end_->is_connected() && !end_->Arm()) {
           continue;
         }
-        ucx = end_->is_connected() ? end_->descriptor() : -1;
+        fabric = end_->is_connected() ? end_->descriptor() : -1;
         socket = has_socket_ended_ ? -1 : socket_->PollDescriptor();
         NoticeWork();
         bell.Sleep();
       }
       std::array<pollfd, 4> fds = {
-          {{bell.fd(), POLLIN, 0}, {ucx, POLLIN, 0}, {socket, POLLIN, 0}, {wake_fd, POLLIN, 0}}};
-      // UCX's descriptor does not tell of everything: UCX 1.13 over TCP left transfers lying now
-      // and then until it was called again.
-      PollUntil(fds, std::min(deadline, Clock::now() + kSlice));
+          {{bell.fd(), POLLIN, 0}, {fabric, POLLIN, 0}, {socket, POLLIN, 0}, {wake_fd, POLLIN, 0}}};
+      PollUntil(fds, std::min(deadline, Clock::now() + end_->longest_sleep()));
       std::lock_guard lock(mutex_);
       bell.Wake();
       is_woken = fds[3].revents != 0;
@@ -239,18 +238,18 @@ class UcxChannel final : public UcxConnection, private UcxTended {
     return Step().ok() && !is_closed_ && !HasEnded() && !IsSettled();
   }
   bool HasHeard() const { return end_->is_connected() && end_->has_heard(); }
-  // Nothing is under way that takes more calls of UCX.
+  // Nothing is under way that takes more calls of the fabric.
   bool IsSettled() const { return HasHeard() && end_->IsIdle(); }
   void NoticeWork() {
     if (!IsSettled()) {
-      UcxTender::OfProcess().Notice();
+      FabricTender::OfProcess().Notice();
     }
   }
 
-  // The exchange of addresses until it is done, then UCX's work.   Errors  as TrySend
+  // The exchange of addresses until it is done, then the fabric's work.   Errors  as TrySend
   Status Step() {
-    if (!end_->is_connected() && !has_socket_ended_ && failure_.ok()) {
-      SendHello();
+    if (!IsReady() && !has_socket_ended_ && failure_.ok()) {
+      Say();
       ReadSocket();
     }
     if (end_->is_connected()) {
@@ -266,14 +265,19 @@ class UcxChannel final : public UcxConnection, private UcxTended {
     return failure_;
   }
 
-  void SendHello() {
-    const std::span<const std::byte> rest(hello_);
+  // Both ends have connected, and know it of each other where that is needed.
+  bool IsReady() const {
+    return end_->is_connected() && (!end_->NeedsReadyPeer() || is_peer_ready_) && to_say_.empty();
+  }
+
+  void Say() {
+    const std::span<const std::byte> rest(to_say_);
     if (rest.empty()) {
       return;
     }
     Result<size_t> sent = socket_->TrySend({&rest, 1});
     if (sent.ok()) {
-      hello_.erase(hello_.begin(), hello_.begin() + static_cast<ptrdiff_t>(*sent));
+      to_say_.erase(to_say_.begin(), to_say_.begin() + static_cast<ptrdiff_t>(*sent));
       (void)socket_->Flush();
     }
   }
@@ -284,8 +288,7 @@ class UcxChannel final : public UcxConnection, private UcxTended {
       std::array<std::byte, 1024> buffer;
       const size_t wanted = WantedBytes();
       if (wanted == 0) {
-        return NoteFailure(
-            {Code::kMalformed, PeerName() + ": ucx: more than an end on the socket"});
+        return NoteFailure({Code::kMalformed, Named("more than an end on the socket")});
       }
       Result<size_t> got =
           socket_->TryReceive(std::span(buffer).first(std::min(wanted, buffer.size())));
@@ -298,23 +301,30 @@ class UcxChannel final : public UcxConnection, private UcxTended {
       said_.insert(said_.end(), buffer.begin(), buffer.begin() + static_cast<ptrdiff_t>(*got));
       if (!end_->is_connected()) {
         TakeHello();
+      } else if (IsAwaitingReady()) {
+        TakeReady();
       }
     }
   }
+  std::string Named(const std::string& what) const {
+    return PeerName() + ": " + end_->name() + ": " + what;
+  }
+  bool IsAwaitingReady() const { return end_->NeedsReadyPeer() && !is_peer_ready_; }
 
   // Of the packet that is being read; one more than its end is asked for, to see the socket's.
   size_t WantedBytes() const {
-    if (end_->is_connected()) {
-      return said_.size() > sizeof(UcxTrailer) ? 0 : sizeof(UcxTrailer) + 1 - said_.size();
+    if (end_->is_connected() && IsAwaitingReady()) {
+      return sizeof(kFabricReady) - said_.size();
     }
-    return (hello_bytes_ == 0 ? sizeof(UcxHelloHeader) : hello_bytes_) - said_.size();
+    if (end_->is_connected()) {
+      return said_.size() > sizeof(FabricTrailer) ? 0 : sizeof(FabricTrailer) + 1 - said_.size();
+    }
+    return (hello_bytes_ == 0 ? end_->hello_header_bytes() : hello_bytes_) - said_.size();
   }
 
   void TakeHello() {
-    if (hello_bytes_ == 0 && said_.size() == sizeof(UcxHelloHeader)) {
-      UcxHelloHeader header;
-      std::memcpy(&header, said_.data(), sizeof(header));
-      Result<size_t> bytes = UcxHelloBytes(header);
+    if (hello_bytes_ == 0 && said_.size() == end_->hello_header_bytes()) {
+      Result<size_t> bytes = end_->HelloBytes(said_);
       if (!bytes.ok()) {
         return NoteFailure(bytes.status());
       }
@@ -323,24 +333,40 @@ class UcxChannel final : public UcxConnection, private UcxTended {
     if (hello_bytes_ == 0 || said_.size() < hello_bytes_) {
       return;
     }
-    Result<UcxHello> peer = DecodeUcxHello(said_);
-    said_.clear();
-    if (!peer.ok()) {
-      return NoteFailure(peer.status());
-    }
-    if (Status connected = end_->Connect(*peer); !connected.ok()) {
+    const std::vector<std::byte> packet = std::exchange(said_, {});
+    if (Status connected = end_->Connect(packet); !connected.ok()) {
       // Nobody is reached where somebody has just gone.
       std::byte more;
       Result<size_t> got = socket_->TryReceive({&more, 1});
       got.ok() ? NoteFailure(connected) : EndSocket(got.status());
+      return;
     }
+    if (end_->NeedsReadyPeer()) {
+      const auto mark = std::as_bytes(std::span(&kFabricReady, 1));
+      to_say_.insert(to_say_.end(), mark.begin(), mark.end());
+      Say();
+    }
+  }
+
+  void TakeReady() {
+    uint32_t mark = 0;
+    if (said_.size() < sizeof(mark)) {
+      return;
+    }
+    std::memcpy(&mark, said_.data(), sizeof(mark));
+    said_.clear();
+    if (mark != kFabricReady) {
+      return NoteFailure({Code::kMalformed, Named("the peer does not say that it is ready")});
+    }
+    is_peer_ready_ = true;
+    end_->OnPeerReady();
   }
 
   void EndSocket(const Status& why) {
     has_socket_ended_ = true;
     socket_end_ = Clock::now();
     socket_why_ = why;
-    UcxTrailer trailer;
+    FabricTrailer trailer;
     if (said_.size() == sizeof(trailer)) {
       std::memcpy(&trailer, said_.data(), sizeof(trailer));
       total_bytes_ = trailer.total_bytes;
@@ -384,7 +410,7 @@ class UcxChannel final : public UcxConnection, private UcxTended {
     writable_.Set(IsWritable());
   }
 
-  // A socket of UCX's that is closed with bytes unread would take back what was sent last.
+  // A socket of the fabric's that is closed with bytes unread would take back what was sent last.
   void Linger() {
     std::lock_guard lock(mutex_);
     const Clock::time_point limit = Clock::now() + kLinger;
@@ -395,14 +421,15 @@ class UcxChannel final : public UcxConnection, private UcxTended {
   }
 
   const std::unique_ptr<Channel> socket_;
-  const UcxEndPointer end_;
+  const FabricEndPointer end_;
   std::atomic<bool> is_closed_{false};
   std::atomic<bool> is_abandoned_{false};
-  std::mutex mutex_;              // of all below, and of the end
-  std::vector<std::byte> hello_;  // what is still to be sent of it
-  std::vector<std::byte> said_;   // by the peer, on the socket
-  size_t hello_bytes_ = 0;        // of the peer's; 0: not known yet
-  Status failure_;                // the peer broke the protocol, or is not reached
+  std::mutex mutex_;               // of all below, and of the end
+  std::vector<std::byte> to_say_;  // on the socket: what is still to be sent
+  std::vector<std::byte> said_;    // by the peer, on the socket
+  size_t hello_bytes_ = 0;         // of the peer's; 0: not known yet
+  bool is_peer_ready_ = false;
+  Status failure_;  // the peer broke the protocol, or is not reached
   bool has_socket_ended_ = false;
   Clock::time_point socket_end_{};
   Status socket_why_;
@@ -412,8 +439,9 @@ class UcxChannel final : public UcxConnection, private UcxTended {
 
 }  // namespace
 
-std::unique_ptr<UcxConnection> MakeUcxChannel(std::unique_ptr<Channel> socket, UcxEndPointer end) {
-  return std::make_unique<UcxChannel>(std::move(socket), std::move(end));
+std::unique_ptr<FabricConnection> MakeFabricChannel(std::unique_ptr<Channel> socket,
+                                                    FabricEndPointer end) {
+  return std::make_unique<FabricChannel>(std::move(socket), std::move(end));
 }
 
 }  // namespace farcall

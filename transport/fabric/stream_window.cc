@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/ucx/stream_window.h"
+#include "transport/fabric/stream_window.h"
 
 #include <sys/mman.h>
 
@@ -17,12 +17,12 @@ constexpr size_t kLeastPieceBytes = 16;
 Status StreamWindow::Claim(uint64_t begin, uint64_t bytes) {
   const uint64_t limit = consumed_ + window_bytes_;
   if (bytes == 0 || begin < arrived_ || begin > limit || bytes > limit - begin) {
-    return {Code::kMalformed, "ucx: the peer sends bytes " + std::to_string(begin) + " to " +
+    return {Code::kMalformed, "the peer sends bytes " + std::to_string(begin) + " to " +
                                   std::to_string(begin + bytes) + " of the stream, expected are " +
                                   std::to_string(arrived_) + " to " + std::to_string(limit)};
   }
   if (OffsetOf(begin) + bytes > window_bytes_) {
-    return {Code::kMalformed, "ucx: the peer sends a message across the end of the ring"};
+    return {Code::kMalformed, "the peer sends a message across the end of the ring"};
   }
   auto next = pieces_.end();
   while (next != pieces_.begin() && std::prev(next)->begin >= begin) {
@@ -31,10 +31,10 @@ Status StreamWindow::Claim(uint64_t begin, uint64_t bytes) {
   if ((next != pieces_.end() && next->begin < begin + bytes) ||
       (next != pieces_.begin() && std::prev(next)->end > begin)) {
     return {Code::kMalformed,
-            "ucx: the peer sends byte " + std::to_string(begin) + " of the stream twice"};
+            "the peer sends byte " + std::to_string(begin) + " of the stream twice"};
   }
   if (pieces_.size() >= window_bytes_ / kLeastPieceBytes) {
-    return {Code::kMalformed, "ucx: the peer sends more pieces than " +
+    return {Code::kMalformed, "the peer sends more pieces than " +
                                   std::to_string(window_bytes_ / kLeastPieceBytes) + " at once"};
   }
   pieces_.insert(next, {begin, begin + bytes, false});
@@ -54,16 +54,16 @@ void StreamWindow::Land(uint64_t begin) {
   }
 }
 
-UcxRing::~UcxRing() {
+FabricRing::~FabricRing() {
   if (memory_ != nullptr) {
     munmap(memory_, bytes_);
   }
 }
 
-Status UcxRing::Map(size_t bytes) {
+Status FabricRing::Map(size_t bytes) {
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
-    return {Code::kUnavailable, "ucx: no memory for " + std::to_string(bytes) + " bytes of ring"};
+    return {Code::kUnavailable, "no memory for " + std::to_string(bytes) + " bytes of ring"};
   }
   madvise(memory, bytes, MADV_DONTFORK);
   memory_ = static_cast<std::byte*>(memory);

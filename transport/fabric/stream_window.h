@@ -42,17 +42,17 @@ class StreamWindow {
   std::deque<Piece> pieces_;  // beyond arrived_, by position
 };
 
-// A ring that UCX reads or writes: whole pages, which a forked child does not have.
-class UcxRing {
+// A ring that a card or UCX reads and writes: whole pages, which a forked child does not have.
+class FabricRing {
  public:
-  UcxRing() = default;
-  ~UcxRing();
-  UcxRing(const UcxRing&) = delete;
-  UcxRing& operator=(const UcxRing&) = delete;
+  FabricRing() = default;
+  ~FabricRing();
+  FabricRing(const FabricRing&) = delete;
+  FabricRing& operator=(const FabricRing&) = delete;
 
   //   Errors  kUnavailable
   Status Map(size_t bytes);
-  // UCX may still write there: the pages stay until the process ends.
+  // Somebody may still write there: the pages stay until the process ends.
   void Forget() { memory_ = nullptr; }
   std::byte* at(size_t offset) const { return memory_ + offset; }
   size_t bytes() const { return bytes_; }

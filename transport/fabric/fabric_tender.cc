@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/ucx/ucx_tender.h"
+#include "transport/fabric/fabric_tender.h"
 
 #include <time.h>
 
@@ -12,31 +12,31 @@ constexpr timespec kPause = {0, 500'000};  // between two rounds while there is 
 
 }  // namespace
 
-UcxTender& UcxTender::OfProcess() {
-  static auto* tender = new UcxTender;
+FabricTender& FabricTender::OfProcess() {
+  static auto* tender = new FabricTender;
   return *tender;
 }
 
-void UcxTender::Add(UcxTended* tended) {
+void FabricTender::Add(FabricTended* tended) {
   std::lock_guard lock(mutex_);
   tended_.push_back(tended);
 }
 
-void UcxTender::Remove(UcxTended* tended) {
+void FabricTender::Remove(FabricTended* tended) {
   std::lock_guard lock(mutex_);
   std::erase(tended_, tended);
 }
 
 // Where no thread can be had, whoever waits in a channel still moves it.
-void UcxTender::WakeUp() {
+void FabricTender::WakeUp() {
   std::lock_guard lock(mutex_);
   if (!thread_.started()) {
-    (void)thread_.Start("farcall-ucx", &UcxTender::Run, this);
+    (void)thread_.Start("farcall-fabric", &FabricTender::Run, this);
   }
   changed_.NotifyAll();
 }
 
-void UcxTender::Run() {
+void FabricTender::Run() {
   std::unique_lock lock(mutex_);
   for (;;) {
     if (!has_work_.exchange(false)) {
@@ -44,7 +44,7 @@ void UcxTender::Run() {
       continue;
     }
     bool has_more = false;
-    for (UcxTended* tended : tended_) {
+    for (FabricTended* tended : tended_) {
       has_more |= tended->Tend();
     }
     if (has_more) {
