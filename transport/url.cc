@@ -20,7 +20,7 @@ Status Bad(std::string_view text, std::string_view why) {
 
 // Those of a server's that name a host and a port.
 bool IsByAddress(std::string_view scheme) {
-  return scheme == "tcp" || scheme == "tls" || scheme == "ucx";
+  return scheme == "tcp" || scheme == "tls" || scheme == "ucx" || scheme == "verbs";
 }
 
 bool IsSchemeChar(char c) {

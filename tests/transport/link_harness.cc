@@ -10,6 +10,9 @@
 #include "tests/transport/shm_listener.h"
 #include "tests/transport/tls_listener.h"
 #include "tests/transport/ucx_listener.h"
+#ifdef FARCALL_HAS_VERBS
+#include "tests/transport/verbs_listener.h"
+#endif
 #include "transport/handshake.h"
 
 namespace farcall::test {
@@ -368,6 +371,11 @@ std::vector<std::string> TransportUrls() {
     urls.push_back("ucx://127.0.0.1:0/tcp");
     urls.push_back("ucx://127.0.0.1:0/posix");
   }
+#ifdef FARCALL_HAS_VERBS
+  for (const std::string& url : AddVerbsForTests()) {
+    urls.push_back(url);
+  }
+#endif
   return urls;
 }
 
@@ -380,6 +388,9 @@ std::string UrlTestName(const std::string& url) {
   }
   if (url.find("shm") == 0) {
     return "shm";
+  }
+  if (url.find("verbs") == 0) {
+    return "verbs_" + url.substr(url.rfind('/') + 1);
   }
   if (url.find("ucx") == 0) {
     return "ucx_" + url.substr(url.rfind('/') + 1);

@@ -69,6 +69,7 @@ TEST(UrlTest, WritesOutWhatClientsAreGiven) {
         std::pair("[::1]", "tcp://[::1]:7717"), std::pair("[::1]:5", "tcp://[::1]:5"),
         std::pair("pool://ctl", "pool://ctl:7718"), std::pair("pools://ctl:1", "pools://ctl:1"),
         std::pair("ucx://gpu-host", "ucx://gpu-host:7717"),
+        std::pair("verbs://gpu-host", "verbs://gpu-host:7717"),
         std::pair("shm://name", "shm://name")}) {
     Result<std::string> got = WholeEndpoint(given);
     ASSERT_TRUE(got.ok()) << given << ": " << got.status().message();

@@ -25,8 +25,8 @@ std::array<Transport, 6> g_transports = {{
     {"tcp", &DialTcp, &ListenTcp},
     {"inproc", &DialInproc, &ListenInproc},
     {"shm", &DialShm, &ListenShm},
-    {"verbs", nullptr, nullptr},
-    {"ucx", &DialTcp, &ListenTcp},  // begins on a socket; what follows is transport/ucx/'s
+    {"verbs", &DialTcp, &ListenTcp},  // begin on a socket; what follows is that of transport/verbs/
+    {"ucx", &DialTcp, &ListenTcp},    // and transport/ucx/
     {"tls", nullptr, nullptr},
 }};
 
