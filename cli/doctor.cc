@@ -12,11 +12,12 @@
 #include "cli/find_server.h"
 #include "client-shim/core/settings.h"
 #include "client-shim/core/transport_wish.h"
-#include "proto/ucx_transport.h"
+#include "proto/fabric_transport.h"
 #include "proto/wire.h"
 #include "transport/channel.h"
 #include "transport/tcp/tcp_channel.h"
 #include "transport/ucx/ucx_api.h"
+#include "transport/verbs/verbs_channel.h"
 #include "transport/url.h"
 
 namespace farcall::cli {
@@ -97,13 +98,25 @@ std::string WhyNotSharedMemory(const FoundServer& server, const Welcome& welcome
   return Dial("shm://" + path, Clock::now() + std::chrono::seconds(1)).status().message();
 }
 
-// Of a session that asks for UCX: "ucx, UCX 1.13.1", or why it would fail.
-Result<std::string> ExamineUcx(const Welcome& welcome) {
-  Result<const UcxApi*> here = LoadUcx();
-  if (!here.ok()) return here.status();
-  if (!UsesUcx(welcome))
-    return Status(Code::kUnsupported, "the server does not offer it (`farcall serve --ucx` does)");
-  return "ucx, UCX " + UcxVersion(**here) + " on this side";
+// Of a session that asks for a fabric: "ucx, UCX 1.13.1", "verbs, mlx5_0:1:3 (...)", or why it
+// would fail.
+Result<std::string> ExamineFabric(TransportKind kind, const Welcome& welcome) {
+  const std::string name = FabricName(kind);
+  std::string here;
+  if (kind == kVerbsTransport) {
+    Result<VerbsDevice*> device = VerbsDeviceOfProcess();
+    if (!device.ok()) return device.status();
+    here = "verbs, " + VerbsDeviceText(**device);
+  } else {
+    Result<const UcxApi*> api = LoadUcx();
+    if (!api.ok()) return Status(api.status().code(), "ucx: " + api.status().message());
+    here = "ucx, UCX " + UcxVersion(**api);
+  }
+  if (!UsesFabric(kind, welcome))
+    return Status(Code::kUnsupported, name + ": the server does not offer it (`farcall serve --" +
+                                          name +
+                                          (kind == kVerbsTransport ? " auto` does)" : "` does)"));
+  return here + " on this side";
 }
 
 void ExamineTransport(const FoundServer& server, const Welcome& welcome, const Settings& settings,
@@ -119,10 +132,11 @@ void ExamineTransport(const FoundServer& server, const Welcome& welcome, const S
   }
   const Status fits = client::CheckTransport(server.url, *wish);
   const std::string scheme = server.url.substr(0, server.url.find("://"));
-  if (fits.ok() && client::WantsUcx(server.url, *wish)) {
-    const Result<std::string> ucx = ExamineUcx(welcome);
-    const std::string found = ucx.ok() ? *ucx : "ucx: " + ucx.status().message();
-    findings.Say(ucx.ok(), "transport " + found);
+  const TransportKind fabric = client::WantedFabric(server.url, *wish);
+  if (fits.ok() && IsFabric(fabric)) {
+    const Result<std::string> used = ExamineFabric(fabric, welcome);
+    const std::string found = used.ok() ? *used : used.status().message();
+    findings.Say(used.ok(), "transport " + found);
     findings.Sum(found);
     return;
   }

@@ -9,9 +9,10 @@
 #include "cli/client_environment.h"
 #include "cli/login_file.h"
 #include "cli/progress.h"
+#include "client-shim/core/transport_wish.h"
 #include "proto/device_domain.h"
 #include "proto/session_features.h"
-#include "proto/ucx_transport.h"
+#include "proto/fabric_transport.h"
 #include "server/supervisor/control_path.h"
 #include "transport/channel.h"
 #include "transport/handshake.h"
@@ -24,13 +25,16 @@ namespace {
 constexpr std::chrono::seconds kReachPatience(5), kAnswerPatience(20);
 constexpr char kOnThisMachine[] = "the server on this machine";
 
-Hello QueryHello() {
+// One answer names one transport: that which a session would ask for.
+Hello QueryHello(const FoundServer& server) {
   Hello hello;
   hello.pid = static_cast<uint32_t>(getpid());
   hello.program = "farcall";
   hello.client_version = FARCALL_VERSION;
   hello.features = FeatureBit(SessionFeature::kSharedMemory);
-  AskForUcx(&hello);
+  const TransportKind fabric = client::WantedFabric(
+      server.url, client::ParseTransport(server.transport).value_or(client::kDefaultTransport));
+  if (IsFabric(fabric)) AskForFabric(fabric, &hello);
   return hello;
 }
 
@@ -63,7 +67,9 @@ Status UseLogin(FoundServer* found) {
 
 }  // namespace
 
-Result<FoundServer> FindServerOnly(const std::string& flag, const client::Settings& settings) {
+namespace {
+
+Result<FoundServer> FindUrl(const std::string& flag, const client::Settings& settings) {
   if (!flag.empty()) {
     Result<std::string> whole = WholeEndpoints(flag);
     if (!whole.ok())
@@ -74,6 +80,14 @@ Result<FoundServer> FindServerOnly(const std::string& flag, const client::Settin
   if (!set.ok()) return set.status();
   if (!set->value.empty()) return FoundServer{set->value, set->source, ""};
   return FindHere();
+}
+
+}  // namespace
+
+Result<FoundServer> FindServerOnly(const std::string& flag, const client::Settings& settings) {
+  Result<FoundServer> found = FindUrl(flag, settings);
+  if (found.ok()) found->transport = settings.Find("transport").value;
+  return found;
 }
 
 Result<FoundServer> FindServer(const std::string& flag, const client::Settings& settings) {
@@ -101,7 +115,7 @@ Result<QueryAnswer> AskEach(const FoundServer& list) {
   std::optional<QueryAnswer> all;
   uint8_t index = 0;
   for (const std::string& url : SplitEndpoints(list.url)) {
-    Result<QueryAnswer> answer = AskServer({url, list.source, list.token});
+    Result<QueryAnswer> answer = AskServer({url, list.source, list.token, list.transport});
     if (!answer.ok()) return Status(answer.status().code(), url + ": " + answer.status().message());
     for (DeviceSnapshot& device : answer->welcome.devices) {
       unsigned domain = 0;
@@ -134,7 +148,7 @@ Result<QueryAnswer> AskServer(const FoundServer& server) {
   const Progress progress("asking " + server.url);
   Result<std::unique_ptr<Channel>> channel = Dial(server.url, Clock::now() + kReachPatience);
   if (!channel.ok()) return channel.status();
-  return QueryHandshake(**channel, QueryHello(), ClientCredentials::OfToken(server.token),
+  return QueryHandshake(**channel, QueryHello(server), ClientCredentials::OfToken(server.token),
                         Clock::now() + kAnswerPatience);
 }
 
@@ -144,7 +158,7 @@ Status AskPool(const FoundServer& pool) {
   const std::string address = (is_tls ? "tls" : "tcp") + pool.url.substr(pool.url.find(':'));
   Result<std::unique_ptr<Channel>> channel = Dial(address, Clock::now() + kReachPatience);
   if (!channel.ok()) return channel.status();
-  Hello hello = QueryHello();
+  Hello hello = QueryHello(pool);
   hello.features |=
       FeatureBit(SessionFeature::kRedirect) | FeatureBit(SessionFeature::kPoolAddresses);
   ClientCredentials credentials = ClientCredentials::OfToken(pool.token);

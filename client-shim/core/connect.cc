@@ -14,7 +14,7 @@
 #include "client-shim/core/transport_choice.h"
 #include "proto/session_features.h"
 #include "proto/text_file.h"
-#include "proto/ucx_transport.h"
+#include "proto/fabric_transport.h"
 #include "transport/handshake.h"
 #include "transport/link/chunk_packing.h"
 #include "transport/tcp/tcp_channel.h"
@@ -140,10 +140,10 @@ bool OffersPacking(const Channel& channel) {
 
 Result<Connected> OpenAt(const std::string& endpoint, Hello hello,
                          const ClientCredentials& credentials, TransportWish wish) {
-  const bool wants_ucx = WantsUcx(endpoint, wish);
-  if (wants_ucx) {
-    FARCALL_TRY(CheckUcx());
-    AskForUcx(&hello);
+  const TransportKind fabric = WantedFabric(endpoint, wish);
+  if (IsFabric(fabric)) {
+    FARCALL_TRY(CheckFabric(fabric));
+    AskForFabric(fabric, &hello);
   }
   const bool may_move = WantsSharedMemory(endpoint, wish);
   if (may_move) hello.features |= FeatureBit(SessionFeature::kSharedMemory);
@@ -158,9 +158,9 @@ Result<Connected> OpenAt(const std::string& endpoint, Hello hello,
   connected.welcome = std::move(welcomed->welcome);
   connected.key = welcomed->key;
   connected.endpoint = connected.path = endpoint;
-  if (wants_ucx) {
-    FARCALL_TRY(MoveToUcx(connected.welcome, deadline, &connected.channel));
-    connected.kind = kUcxTransport;
+  if (IsFabric(fabric)) {
+    FARCALL_TRY(MoveToFabric(fabric, connected.welcome, deadline, &connected.channel));
+    connected.kind = fabric;
     return connected;
   }
   if (!may_move || !MayOpenSocketOf(wish, IsInsideHost(connected.channel->Descriptor())))
@@ -236,7 +236,7 @@ Result<Link::Reconnected> Rejoin(const std::string& endpoint, TransportKind kind
       ClientHandshake(**channel, std::move(hello), ClientCredentials::OfSession(key), deadline);
   if (!welcomed.ok()) return welcomed.status();
   if (role == LinkRole::kLog || lane == 0) CountHandshake();
-  if (kind == kUcxTransport) FARCALL_TRY(MoveToUcx(role, deadline, &*channel));
+  if (IsFabric(kind)) FARCALL_TRY(MoveToFabric(kind, role, deadline, &*channel));
   Link::Reconnected again;
   again.channel = std::move(*channel);
   again.peer_received_seq = welcomed->welcome.received_seq;

@@ -23,7 +23,7 @@ struct Connected {
 
 // A new session. Behind pool:// the pool is asked first, and waits until it has a device to give.
 //   Errors  kUnavailable / kTimeout (nothing there), kRefused (the server's words), kUnsupported
-//   (other wire major, no UCX), kMalformed
+//   (other wire major, no UCX or RDMA), kMalformed
 //   `endpoint`  of config.endpoints
 Result<Connected> OpenSession(const Config& config, const std::string& endpoint, Hello hello);
 // Resumes or joins a session with its key.

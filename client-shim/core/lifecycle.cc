@@ -20,7 +20,7 @@
 #include "client-shim/core/thread_state.h"
 #include "client-shim/core/windows.h"
 #include "proto/device_domain.h"
-#include "proto/ucx_transport.h"
+#include "proto/fabric_transport.h"
 #include "transport/tcp/tcp_channel.h"
 #include "transport/url.h"
 
@@ -161,7 +161,7 @@ Status Join(const Config& config, const std::string& endpoint, uint8_t index) {
   if (opened->kind == kUcxTransport) std::atexit(LeaveProcess);
   AddSession(session);
   Log(LogLevel::kInfo, "connected to %s over %s (%s, %zu devices%s)", opened->endpoint.c_str(),
-      opened->kind == kUcxTransport ? "ucx" : path.substr(0, path.find("://")).c_str(),
+      IsFabric(opened->kind) ? FabricName(opened->kind) : path.substr(0, path.find("://")).c_str(),
       session->welcome().device_kind.c_str(), session->welcome().devices.size(), line.c_str());
   SayIfNoResult(session->welcome().device_kind);
   return {};

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client-shim/core/transport_choice.h"
 
-#include "proto/ucx_transport.h"
+#include "proto/fabric_transport.h"
 #include "transport/ucx/ucx_channel.h"
+#include "transport/verbs/verbs_channel.h"
 
 namespace farcall::client {
 
@@ -20,25 +21,44 @@ Status MoveToSharedMemory(Connected* connected) {
   return {};
 }
 
-Status CheckUcx() {
+Status CheckFabric(TransportKind kind) {
+  if (kind == kVerbsTransport) {
+    const Status here = VerbsDeviceOfProcess().status();
+    return here.ok() ? here : Status(here.code(), "transport " + here.message());
+  }
   const Status here = UcxContext::OfProcess().status();
   return here.ok() ? here : Status(here.code(), "transport ucx: " + here.message());
 }
 
-Status MoveToUcx(const Welcome& welcome, Clock::time_point deadline,
-                 std::unique_ptr<Channel>* channel) {
-  if (!UsesUcx(welcome)) {
-    return {Code::kUnsupported,
-            "transport ucx: the server does not offer it (`farcall serve --ucx` does)"};
+Status MoveToFabric(TransportKind kind, const Welcome& welcome, Clock::time_point deadline,
+                    std::unique_ptr<Channel>* channel) {
+  if (!UsesFabric(kind, welcome)) {
+    const std::string name = FabricName(kind);
+    return {Code::kUnsupported, "transport " + name +
+                                    ": the server does not offer it (`farcall serve --" + name +
+                                    (kind == kVerbsTransport ? " auto` does)" : "` does)")};
   }
-  return MoveToUcx(LinkRole::kLog, deadline, channel);
+  return MoveToFabric(kind, LinkRole::kLog, deadline, channel);
 }
 
-Status MoveToUcx(LinkRole role, Clock::time_point deadline, std::unique_ptr<Channel>* channel) {
+namespace {
+
+Result<FabricEndPointer> MakeEnd(TransportKind kind, bool is_log) {
+  if (kind == kVerbsTransport) {
+    Result<VerbsDevice*> device = VerbsDeviceOfProcess();
+    if (!device.ok()) return device.status();
+    return MakeVerbsEnd(**device, VerbsRole::kOffers, is_log ? VerbsUse::kLog : VerbsUse::kLane);
+  }
   Result<UcxContext*> context = UcxContext::OfProcess();
   if (!context.ok()) return context.status();
-  Result<FabricEndPointer> end =
-      MakeUcxEnd(**context, role == LinkRole::kLog ? kUcxLogWindowBytes : kUcxLaneWindowBytes);
+  return MakeUcxEnd(**context, is_log ? kUcxLogWindowBytes : kUcxLaneWindowBytes);
+}
+
+}  // namespace
+
+Status MoveToFabric(TransportKind kind, LinkRole role, Clock::time_point deadline,
+                    std::unique_ptr<Channel>* channel) {
+  Result<FabricEndPointer> end = MakeEnd(kind, role == LinkRole::kLog);
   if (!end.ok()) return end.status();
   std::unique_ptr<FabricConnection> moved = MakeFabricChannel(std::move(*channel), std::move(*end));
   FARCALL_TRY(moved->AwaitPeer(deadline));

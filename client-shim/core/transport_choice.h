@@ -12,13 +12,14 @@ namespace farcall::client {
 //   Errors  why it cannot be: the server offers none, or its socket cannot be used from here
 Status MoveToSharedMemory(Connected* connected);
 
-// Whether this process can use UCX: before anything is asked of a server.
+// Whether this process can use UCX, or RDMA: before anything is asked of a server.
 //   Errors  kUnavailable, one line
-Status CheckUcx();
-// A welcomed connection goes on by UCX: of a new session, or of one that uses it already.
+Status CheckFabric(TransportKind kind);
+// A welcomed connection goes on by it: of a new session, or of one that uses it already.
 //   Errors  kUnsupported (the server does not), kUnavailable, kMalformed, kDisconnected, kTimeout
-Status MoveToUcx(const Welcome& welcome, Clock::time_point deadline,
-                 std::unique_ptr<Channel>* channel);
-Status MoveToUcx(LinkRole role, Clock::time_point deadline, std::unique_ptr<Channel>* channel);
+Status MoveToFabric(TransportKind kind, const Welcome& welcome, Clock::time_point deadline,
+                    std::unique_ptr<Channel>* channel);
+Status MoveToFabric(TransportKind kind, LinkRole role, Clock::time_point deadline,
+                    std::unique_ptr<Channel>* channel);
 
 }  // namespace farcall::client

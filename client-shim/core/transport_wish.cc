@@ -3,6 +3,7 @@
 
 #include <iterator>
 
+#include "proto/fabric_transport.h"
 #include "proto/printable.h"
 #include "transport/url.h"
 
@@ -10,7 +11,7 @@ namespace farcall::client {
 
 namespace {
 
-constexpr std::string_view kNames[] = {"", "auto", "tcp", "tls", "shm", "ucx"};
+constexpr std::string_view kNames[] = {"", "auto", "tcp", "tls", "shm", "ucx", "verbs"};
 
 }  // namespace
 
@@ -25,7 +26,8 @@ Status CheckTransport(const std::string& endpoint, TransportWish wish) {
   const std::string_view scheme = SchemeOf(endpoint);
   const std::string_view name = kNames[static_cast<uint8_t>(wish)];
   const bool is_behind = (wish == TransportWish::kShm && scheme == "tcp") ||
-                         (wish == TransportWish::kUcx && (scheme == "tcp" || scheme == "tls"));
+                         ((wish == TransportWish::kUcx || wish == TransportWish::kVerbs) &&
+                          (scheme == "tcp" || scheme == "tls"));
   // A pool says itself where its hosts are.
   const bool is_open = endpoint.empty() || IsPoolUrl(endpoint);
   if (name.empty() || wish == TransportWish::kAuto || scheme == name || is_behind || is_open)
@@ -41,9 +43,12 @@ bool WantsSharedMemory(const std::string& endpoint, TransportWish wish) {
           wish == TransportWish::kShm);
 }
 
-bool WantsUcx(const std::string& endpoint, TransportWish wish) {
+TransportKind WantedFabric(const std::string& endpoint, TransportWish wish) {
   const std::string_view scheme = SchemeOf(endpoint);
-  return scheme == "ucx" || (wish == TransportWish::kUcx && (scheme == "tcp" || scheme == "tls"));
+  const bool is_open = scheme == "tcp" || scheme == "tls";
+  if (scheme == "verbs" || (wish == TransportWish::kVerbs && is_open)) return kVerbsTransport;
+  if (scheme == "ucx" || (wish == TransportWish::kUcx && is_open)) return kUcxTransport;
+  return TransportKind::kTcp;
 }
 
 bool MayOpenSocketOf(TransportWish wish, bool is_inside_host) {

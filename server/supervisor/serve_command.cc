@@ -23,6 +23,7 @@
 #include "settings/exit_code.h"
 #include "transport/shm/shm_socket.h"
 #include "transport/url.h"
+#include "transport/verbs/verbs_choice.h"
 
 namespace farcall::server {
 
@@ -142,6 +143,9 @@ void PrepareProcess(const ServeOptions& options, const std::vector<DeviceChoice>
     if (!choice.profile.empty()) {
       setenv(choice.profile_variable, choice.profile.c_str(), 1);
     }
+  }
+  if (!options.verbs.empty()) {
+    setenv(kVerbsDeviceVariable, options.verbs.c_str(), 1);
   }
   if (options.reports_worker_calls) {
     setenv(kReportsCallsVariable, "report", 1);

@@ -28,6 +28,8 @@ struct ServeOptions {
   std::vector<uint32_t> shm_users;  // who may use it; empty: all who reach it
   bool plaintext = false;           // other hosts may connect without TLS
   bool ucx = false;                 // sessions that ask for it may use UCX; OffersUcx
+  // Or RDMA, on this DEVICE[:PORT[:GID]] or "auto"; empty: none. OffersVerbs
+  std::string verbs;
   std::string device = "auto";
   std::string gpus;  // as CUDA_VISIBLE_DEVICES has it; empty: all
   DeviceModes modes;
@@ -73,8 +75,9 @@ struct ServeOptions {
       false;                // a system call that a worker is refused is logged and allowed
   bool debuggable = false;  // a debugger of the same user may attach
 
-  // Also where it listens on ucx://.
+  // Also where it listens on ucx://, or verbs://.
   bool OffersUcx() const;
+  bool OffersVerbs() const;
 
   // Sessions' memory may leave their devices.
   bool swaps() const { return oversubscribe_milli > 1000 || park_after_seconds != 0; }
@@ -113,6 +116,8 @@ Status SetWorkerCalls(std::string_view text, ServeOptions* options);
 
 // "off", "auto" or a path, for ServeOptions::shm.   Errors  kInvalid
 Status SetShm(const std::string& text, ServeOptions* options);
+// "off", "auto", or DEVICE[:PORT[:GID]].   Errors  kInvalid
+Status SetVerbs(const std::string& text, ServeOptions* options);
 // "1000,alice": ids and names of this machine's users.   Errors  kInvalid
 Status SetShmUsers(std::string_view text, ServeOptions* options);
 Status SetCompression(std::string_view text, ServeOptions* options);

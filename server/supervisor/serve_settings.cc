@@ -118,6 +118,12 @@ constexpr auto kSettings = std::to_array<ServeSetting>({
      .help = "let sessions that ask for it send their bytes by UCX, unencrypted; whoever reaches "
              "this host's ports can then send to their workers (so does --listen ucx://...)",
      .flag = Of<&O::ucx>},
+    {.name = "verbs",
+     .group = kWhere,
+     .help = "let sessions that ask for it send their bytes by RDMA, unencrypted: auto, or the card "
+             "as DEVICE[:PORT[:GID]] (so does --listen verbs://...), or off",
+     .shown_default = "off",
+     .parse = [](std::string* text, O* options) { return SetVerbs(*text, options); }},
     {.name = "device",
      .group = kWhere,
      .help = "auto, cuda, cpu[:PROFILE], dry[:PROFILE], or the path of a libcuda.so.1",

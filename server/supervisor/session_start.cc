@@ -216,7 +216,7 @@ WorkerSetup Supervisor::SetupOf(const Worker& worker, const Client& client,
   welcome.device_kind = devices_.choice.kind;
   welcome.libraries = libraries_.ForClients();
   OfferSharedMemory(client.hello, &welcome);
-  OfferUcx(client.hello, &welcome);
+  OfferFabric(client.hello, &welcome);
   if (options_.compresses && HasFeature(client.hello, SessionFeature::kPackedChunks)) {
     welcome.features |= FeatureBit(SessionFeature::kPackedChunks);
   }

@@ -173,8 +173,8 @@ class Supervisor {
   static std::string TenantOf(const std::string& tenant, const quota::ClaimGrant* grant);
   // `counted`: whose sessions are counted together; empty: a claim's, which the pool counts.
   void OfferSharedMemory(const Hello& hello, Welcome* welcome) const;
-  void OfferUcx(const Hello& hello, Welcome* welcome) const;
-  bool WantsUcx(const Hello& hello) const;
+  void OfferFabric(const Hello& hello, Welcome* welcome) const;
+  bool WantsFabric(const Hello& hello) const;
   Status CheckRoom(const std::string& counted) const;
   std::string GpusOf(const Worker& worker) const;
   // Told why, and gone soon whatever it does.

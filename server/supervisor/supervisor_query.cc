@@ -5,7 +5,7 @@
 
 #include "proto/query_answer.h"
 #include "proto/session_features.h"
-#include "proto/ucx_transport.h"
+#include "proto/fabric_transport.h"
 #include "server/supervisor/host_name.h"
 #include "server/supervisor/supervisor.h"
 #include "settings/version.h"
@@ -30,9 +30,11 @@ void Supervisor::OfferSharedMemory(const Hello& hello, Welcome* welcome) const {
   }
 }
 
-void Supervisor::OfferUcx(const Hello& hello, Welcome* welcome) const {
-  if (options_.OffersUcx() && AsksForUcx(hello)) {
-    GrantUcx(welcome);
+void Supervisor::OfferFabric(const Hello& hello, Welcome* welcome) const {
+  if (options_.OffersVerbs() && AsksForFabric(kVerbsTransport, hello)) {
+    GrantFabric(kVerbsTransport, welcome);
+  } else if (options_.OffersUcx() && AsksForFabric(kUcxTransport, hello)) {
+    GrantFabric(kUcxTransport, welcome);
   }
 }
 
@@ -69,7 +71,7 @@ void Supervisor::AnswerQuery(std::unique_ptr<Channel> channel, const Client& cli
   welcome.device_kind = devices_.choice.kind;
   welcome.libraries = libraries_.ForClients();
   OfferSharedMemory(client.hello, &welcome);
-  OfferUcx(client.hello, &welcome);
+  OfferFabric(client.hello, &welcome);
   (void)SendQueryAnswer(*channel, client.keys.answer, answer, Clock::now() + kPatience);
 }
 

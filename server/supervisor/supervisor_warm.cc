@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "proto/ucx_transport.h"
+#include "proto/fabric_transport.h"
 #include "server/supervisor/supervisor.h"
 #include "server/supervisor/undo.h"
 #include "server/worker/warm_worker.h"
@@ -96,18 +96,18 @@ void Supervisor::EndWarm(WarmWorker warm) {
   output_.End(warm.output);
 }
 
-// Its worker may make calls of the network, which one that was started before may not.
-bool Supervisor::WantsUcx(const Hello& hello) const {
+// Its worker may reach the network or a card, which one that was started before may not.
+bool Supervisor::WantsFabric(const Hello& hello) const {
   Welcome welcome;
-  OfferUcx(hello, &welcome);
-  return UsesUcx(welcome);
+  OfferFabric(hello, &welcome);
+  return UsesFabric(kUcxTransport, welcome) || UsesFabric(kVerbsTransport, welcome);
 }
 
 std::optional<WarmWorker> Supervisor::TakeWarm(const Worker& worker, const Hello& hello,
                                                const Folders& folders) {
   const bool fits =
       worker.mps_group.empty() && !NeedsOwnEnvironment(hello) && GpusOf(worker) == WarmGpus() &&
-      folders.all == warm_caches_ && !WantsUcx(hello) &&
+      folders.all == warm_caches_ && !WantsFabric(hello) &&
       // Those of one vGPU share a user and a folder, which its first has brought along.
       std::none_of(workers_.begin(), workers_.end(),
                    [&](const auto& other) { return other.second->vgpu == worker.vgpu; });

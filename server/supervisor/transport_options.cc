@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 
 #include "proto/printable.h"
 #include "server/supervisor/serve_options.h"
 #include "transport/tcp/tcp_channel.h"
+#include "transport/verbs/verbs_choice.h"
 
 namespace farcall::server {
 
@@ -57,6 +59,37 @@ bool ServeOptions::OffersUcx() const {
   return ucx || ListensOn("ucx://", *this);
 }
 
+bool ServeOptions::OffersVerbs() const {
+  return !verbs.empty() || ListensOn("verbs://", *this);
+}
+
+Status SetVerbs(const std::string& text, ServeOptions* options) {
+  if (text == "off") {
+    options->verbs.clear();
+    return {};
+  }
+  const Status known = ParseVerbsChoice(text).status();
+  if (text.empty() || !known.ok()) {
+    return {Code::kInvalid,
+            text.empty() ? "'': write off, auto, or DEVICE[:PORT[:GID]]" : known.message()};
+  }
+  options->verbs = text;
+  return {};
+}
+
+// Whether a card can be used is a worker's to find out: its library is not loaded here. That the
+// kernel has none at all is told at once.
+Status CheckVerbs(const ServeOptions& options) {
+  std::error_code error;  // without the folder no such module is loaded
+  const std::filesystem::directory_iterator cards("/sys/class/infiniband", error);
+  if (!options.OffersVerbs() || cards != std::filesystem::directory_iterator()) {
+    return {};
+  }
+  return {Code::kInvalid,
+          "--verbs: no RDMA device is here (/sys/class/infiniband is empty): load its driver, or "
+          "serve without --verbs and verbs://"};
+}
+
 Status SetShm(const std::string& text, ServeOptions* options) {
   if (text != "off" && text != kShmAuto && (text.empty() || text[0] != '/')) {
     return {Code::kInvalid, Quoted(text) + ": write off, auto, or the absolute path of a socket"};
@@ -99,6 +132,7 @@ Status CheckTransports(const ServeOptions& options) {
     return {Code::kInvalid,
             "--shm-users without a socket for shared memory: give --shm auto, or --shm PATH"};
   }
+  FARCALL_TRY(CheckVerbs(options));
   return CheckTls(options);
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/worker/client_connection.h"
 
-#include "proto/ucx_transport.h"
+#include "proto/fabric_transport.h"
 #include "transport/handshake.h"
 #include "transport/shm/shm_channel.h"
 #include "transport/tls/tls_channel.h"
+#include "transport/ucx/ucx_channel.h"
+#include "transport/verbs/verbs_channel.h"
 
 namespace farcall::server {
 
@@ -22,21 +24,36 @@ Result<std::unique_ptr<Channel>> TakeConnection(int fd, std::span<const std::byt
   return channel;
 }
 
-Result<FabricEndPointer> PrepareUcx(const Welcome& welcome, size_t window_bytes) {
-  if (!UsesUcx(welcome)) {
-    return FabricEndPointer();
+namespace {
+
+Result<FabricEndPointer> MakeEnd(const Welcome& welcome, bool is_log) {
+  if (UsesFabric(kVerbsTransport, welcome)) {
+    Result<VerbsDevice*> device = VerbsDeviceOfProcess();
+    return device.ok() ? MakeVerbsEnd(**device, VerbsRole::kReaches,
+                                      is_log ? VerbsUse::kLog : VerbsUse::kLane)
+                       : Result<FabricEndPointer>(device.status());
   }
-  Result<UcxContext*> context = UcxContext::OfProcess();
-  Result<FabricEndPointer> end = context.ok() ? MakeUcxEnd(**context, window_bytes)
-                                              : Result<FabricEndPointer>(context.status());
+  if (UsesFabric(kUcxTransport, welcome)) {
+    Result<UcxContext*> context = UcxContext::OfProcess();
+    return context.ok()
+               ? MakeUcxEnd(**context, is_log ? kUcxLogWindowBytes : kUcxLaneWindowBytes)
+               : Result<FabricEndPointer>(context.status());
+  }
+  return FabricEndPointer();
+}
+
+}  // namespace
+
+Result<FabricEndPointer> PrepareFabric(const Welcome& welcome, bool is_log) {
+  Result<FabricEndPointer> end = MakeEnd(welcome, is_log);
   return end.ok() ? std::move(end)
                   : Result<FabricEndPointer>(
                         Status(end.status().code(), "on the server: " + end.status().message()));
 }
 
-std::unique_ptr<Channel> GoOn(std::unique_ptr<Channel> channel, FabricEndPointer ucx) {
-  return ucx == nullptr ? std::move(channel)
-                        : MakeFabricChannel(std::move(channel), std::move(ucx));
+std::unique_ptr<Channel> GoOn(std::unique_ptr<Channel> channel, FabricEndPointer end) {
+  return end == nullptr ? std::move(channel)
+                        : MakeFabricChannel(std::move(channel), std::move(end));
 }
 
 }  // namespace farcall::server

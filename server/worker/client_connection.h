@@ -8,7 +8,7 @@
 
 #include "proto/handshake.h"
 #include "transport/channel.h"
-#include "transport/ucx/ucx_channel.h"
+#include "transport/fabric/fabric_channel.h"
 
 namespace farcall::server {
 
@@ -19,10 +19,10 @@ namespace farcall::server {
 Result<std::unique_ptr<Channel>> TakeConnection(int fd, std::span<const std::byte> state,
                                                 size_t ring_bytes);
 
-// Whether a connection goes on by UCX once it is welcomed, `welcome` says; the end is made before,
-// so that it is welcomed to nothing that fails. Null: it does not.   Errors  kUnavailable
-Result<FabricEndPointer> PrepareUcx(const Welcome& welcome, size_t window_bytes);
-// A connection that has been welcomed, by UCX if there is an end for it.
-std::unique_ptr<Channel> GoOn(std::unique_ptr<Channel> channel, FabricEndPointer ucx);
+// Whether a connection goes on by UCX or RDMA once it is welcomed, `welcome` says; the end is made
+// before, so that it is welcomed to nothing that fails. Null: it does not.   Errors  kUnavailable
+Result<FabricEndPointer> PrepareFabric(const Welcome& welcome, bool is_log);
+// A connection that has been welcomed, by the fabric if there is an end for it.
+std::unique_ptr<Channel> GoOn(std::unique_ptr<Channel> channel, FabricEndPointer end);
 
 }  // namespace farcall::server

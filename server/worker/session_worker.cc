@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "proto/session_features.h"
-#include "proto/ucx_transport.h"
+#include "proto/fabric_transport.h"
 #include "server/control/control_socket.h"
 #include "server/control/messages.h"
 #include "server/device/busy_clock.h"
@@ -175,10 +175,10 @@ class SessionWorker {
     welcome.features |= FeatureBit(SessionFeature::kNvml);
 #endif
     output_ = options.output;
-    Result<FabricEndPointer> ucx = PrepareUcx(welcome, kUcxLogWindowBytes);
-    FARCALL_TRY(ucx.status());
+    Result<FabricEndPointer> end = PrepareFabric(welcome, /*is_log=*/true);
+    FARCALL_TRY(end.status());
     FARCALL_TRY(SendWelcome(*channel_, setup_.answer, welcome, Clock::now() + seconds(10)));
-    channel_ = GoOn(std::move(channel_), std::move(*ucx));
+    channel_ = GoOn(std::move(channel_), std::move(*end));
     library_memory_ = new LibraryMemory(api_, control_, session->memory(),
                                         [this](int device) { RecallFrom(device, ~0ull >> 1); });
     library_memory_->Watch();
@@ -199,7 +199,7 @@ class SessionWorker {
     }
     const CUresult result =
         warm_ != nullptr && warm_->is_initialised ? CUDA_SUCCESS : api_.cuInit(0);
-    if (UsesUcx(setup_.welcome)) {
+    if (UsesFabric(kUcxTransport, setup_.welcome)) {
       FARCALL_TRY(RefuseUnixSockets());
     }
     return result == CUDA_SUCCESS
@@ -339,7 +339,7 @@ class SessionWorker {
       return;
     }
     if (std::unique_ptr<Channel> channel = Welcomed(message.answer, message.state, kLogRingBytes,
-                                                    kUcxLogWindowBytes, descriptors)) {
+                                                    /*is_log=*/true, descriptors)) {
       session_->link().AttachLog(NetPacer::Pace(std::move(channel), pacer_, /*is_log=*/true),
                                  message.received_seq, message.received_chunks);
     }
@@ -349,7 +349,7 @@ class SessionWorker {
       return;
     }
     if (std::unique_ptr<Channel> channel = Welcomed(message.answer, message.state, kLaneRingBytes,
-                                                    kUcxLaneWindowBytes, descriptors)) {
+                                                    /*is_log=*/false, descriptors)) {
       session_->link().AttachLane(message.lane,
                                   NetPacer::Pace(std::move(channel), pacer_, /*is_log=*/false));
     }
@@ -374,7 +374,7 @@ class SessionWorker {
   // The connection that came with a message, once its client has been welcomed; null: it is not
   // wanted.
   std::unique_ptr<Channel> Welcomed(const AnswerKey& answer, const std::string& state,
-                                    size_t ring_bytes, size_t window_bytes,
+                                    size_t ring_bytes, bool is_log,
                                     Descriptors* descriptors) {
     if (descriptors->empty()) {
       return nullptr;
@@ -395,14 +395,14 @@ class SessionWorker {
     welcome.first_credit = {};  // granted once
     welcome.received_seq = session_->link().received_seq();
     welcome.received_chunks = session_->link().chunks_received();
-    Result<FabricEndPointer> ucx = PrepareUcx(welcome, window_bytes);
-    if (!ucx.ok()) {
-      (void)SendRefuse(*channel, {ucx.status().code(), ucx.status().message()},
+    Result<FabricEndPointer> end = PrepareFabric(welcome, is_log);
+    if (!end.ok()) {
+      (void)SendRefuse(*channel, {end.status().code(), end.status().message()},
                        Clock::now() + seconds(2));
       return nullptr;
     }
     const bool sent = SendWelcome(*channel, answer, welcome, Clock::now() + seconds(2)).ok();
-    return sent ? GoOn(std::move(channel), std::move(*ucx)) : nullptr;
+    return sent ? GoOn(std::move(channel), std::move(*end)) : nullptr;
   }
 
   std::unique_ptr<ComputeGate> MakeGate(int devices) {

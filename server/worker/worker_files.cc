@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <iterator>
 
-#include "proto/ucx_transport.h"
+#include "proto/fabric_transport.h"
 #include "server/confine/landlock.h"
 #include "server/state/image_store.h"
 #include "server/worker/shared_folders.h"
@@ -85,13 +85,13 @@ void AllowDevices(LandlockRules* rules) {
   }
 }
 
-// RDMA's device nodes, and how long a queue of connections may be.
+// RDMA's device nodes, and the list of libibverbs' drivers.
 void AllowCards(LandlockRules* rules) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator("/dev/infiniband", error)) {
     rules->Allow(entry.path().string(), Access::kDevice);
   }
-  rules->Allow("/proc/sys/net/core", Access::kRead);
+  rules->Allow("/etc/libibverbs.d", Access::kRead);
 }
 
 void AllowWritable(LandlockRules* rules, const std::string& folder) {
@@ -179,6 +179,9 @@ std::vector<std::string> ReadableFiles(const std::string& device_path) {
       AddParent(folder, &files);
     }
   }
+  if (const std::string path = Variable("FARCALL_IBVERBS_PATH"); !path.empty()) {
+    AddParent(path, &files);
+  }
   std::sort(files.begin(), files.end());
   files.erase(std::unique(files.begin(), files.end()), files.end());
   return files;
@@ -224,7 +227,8 @@ WorkerFiles TakeFiles(const WorkerSetup& setup, std::span<const int> folders) {
   files.shared_folder = Variable(kSharedFolderVariable);
   files.is_mps = !Variable("CUDA_MPS_PIPE_DIRECTORY").empty();
   files.trusts_tenants = setup.trust_tenants;
-  files.uses_ucx = UsesUcx(setup.welcome);
+  files.uses_ucx = UsesFabric(kUcxTransport, setup.welcome);
+  files.uses_verbs = UsesFabric(kVerbsTransport, setup.welcome);
   return files;
 }
 
@@ -242,8 +246,11 @@ Status ConfineFiles(const WorkerFiles& files) {
   static const int self = open("/proc/self", O_PATH | O_CLOEXEC | O_DIRECTORY);
   (void)self;
   rules.Allow("/proc/self", Access::kReadWrite);  // names of threads are written there
-  if (files.uses_ucx) {
+  if (files.uses_ucx || files.uses_verbs) {
     AllowCards(&rules);
+  }
+  if (files.uses_ucx) {
+    rules.Allow("/proc/sys/net/core", Access::kRead);  // how long a queue of connections may be
   }
   for (int cache : files.caches) {
     rules.Allow(cache, Access::kReadWrite);

@@ -33,6 +33,7 @@ struct WorkerFiles {
   std::string shared_folder;  // where its device shares with the vGPU's others; empty: nowhere
   bool is_mps = false;
   bool uses_ucx = false;        // and the network's ports and cards
+  bool uses_verbs = false;      // and cards
   bool trusts_tenants = false;  // all of /dev/shm may be written, as in mode mps
 };
 

@@ -370,7 +370,7 @@ class Choice(Case):
         self.refused(
             "tcp://127.0.0.1:1",
             "pigeon",
-            "FARCALL_TRANSPORT=pigeon must be auto, tcp, tls, shm or ucx",
+            "FARCALL_TRANSPORT=pigeon must be auto, tcp, tls, shm, ucx or verbs",
         )
 
 

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "proto/fabric_transport.h"
+
 namespace farcall::client {
 namespace {
 
@@ -12,6 +14,7 @@ TEST(TransportWishTest, NamesAreThoseOfTheSetting) {
   EXPECT_EQ(ParseTransport("tls"), TransportWish::kTls);
   EXPECT_EQ(ParseTransport("shm"), TransportWish::kShm);
   EXPECT_EQ(ParseTransport("ucx"), TransportWish::kUcx);
+  EXPECT_EQ(ParseTransport("verbs"), TransportWish::kVerbs);
   EXPECT_FALSE(ParseTransport("")) << "nothing is wished by an empty name";
   EXPECT_FALSE(ParseTransport("pigeon"));
 }
@@ -25,17 +28,27 @@ TEST(TransportWishTest, OnlyTcpMayBecomeSharedMemory) {
   EXPECT_FALSE(WantsSharedMemory("tcp://127.0.0.1:7717", TransportWish::kTcp));
 }
 
-TEST(TransportWishTest, UcxIsUsedOnlyWhereSomebodyAsksForIt) {
-  EXPECT_TRUE(WantsUcx("ucx://h:1", TransportWish::kUnset));
-  EXPECT_TRUE(WantsUcx("ucx://h:1", TransportWish::kAuto));
-  EXPECT_TRUE(WantsUcx("tcp://h:1", TransportWish::kUcx));
-  EXPECT_TRUE(WantsUcx("tls://h:1", TransportWish::kUcx));
-  for (TransportWish wish : {TransportWish::kUnset, TransportWish::kAuto, TransportWish::kTcp}) {
-    EXPECT_FALSE(WantsUcx("tcp://h:1", wish));
+TEST(TransportWishTest, AFabricIsUsedOnlyWhereSomebodyAsksForIt) {
+  const struct {
+    TransportKind kind;
+    TransportWish wish;
+  } fabrics[] = {{kUcxTransport, TransportWish::kUcx}, {kVerbsTransport, TransportWish::kVerbs}};
+  for (const auto& [kind, wish] : fabrics) {
+    const std::string url = std::string(FabricName(kind)) + "://h:1";
+    EXPECT_EQ(WantedFabric(url, TransportWish::kUnset), kind);
+    EXPECT_EQ(WantedFabric(url, TransportWish::kAuto), kind);
+    EXPECT_EQ(WantedFabric("tcp://h:1", wish), kind);
+    EXPECT_EQ(WantedFabric("tls://h:1", wish), kind);
+    EXPECT_FALSE(IsFabric(WantedFabric("shm:///s", wish)));
+    EXPECT_FALSE(WantsSharedMemory(url, TransportWish::kAuto));
+    EXPECT_FALSE(WantsSharedMemory("tcp://h:1", wish));
+    EXPECT_TRUE(CheckTransport("tls://h:1", wish).ok());
+    EXPECT_EQ(CheckTransport("shm:///s", wish).code(), Code::kInvalid);
+    EXPECT_EQ(CheckTransport(url, TransportWish::kTcp).code(), Code::kInvalid);
   }
-  EXPECT_FALSE(WantsUcx("shm:///s", TransportWish::kUcx));
-  EXPECT_FALSE(WantsSharedMemory("ucx://h:1", TransportWish::kAuto));
-  EXPECT_FALSE(WantsSharedMemory("tcp://h:1", TransportWish::kUcx));
+  for (TransportWish wish : {TransportWish::kUnset, TransportWish::kAuto, TransportWish::kTcp}) {
+    EXPECT_FALSE(IsFabric(WantedFabric("tcp://h:1", wish)));
+  }
 }
 
 // Else a server anywhere could have its clients open any UNIX socket of their own machines.
@@ -53,9 +66,6 @@ TEST(TransportWishTest, AWishThatTheEndpointCannotGiveIsSaid) {
   EXPECT_TRUE(CheckTransport("pool://h:1", TransportWish::kTls).ok()) << "the pool says where";
   EXPECT_EQ(CheckTransport("tcp://h:1", TransportWish::kTls).code(), Code::kInvalid);
   EXPECT_EQ(CheckTransport("shm:///s", TransportWish::kTcp).code(), Code::kInvalid);
-  EXPECT_TRUE(CheckTransport("tls://h:1", TransportWish::kUcx).ok());
-  EXPECT_EQ(CheckTransport("shm:///s", TransportWish::kUcx).code(), Code::kInvalid);
-  EXPECT_EQ(CheckTransport("ucx://h:1", TransportWish::kTcp).code(), Code::kInvalid);
 }
 
 }  // namespace
