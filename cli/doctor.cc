@@ -17,8 +17,8 @@
 #include "transport/channel.h"
 #include "transport/tcp/tcp_channel.h"
 #include "transport/ucx/ucx_api.h"
-#include "transport/verbs/verbs_channel.h"
 #include "transport/url.h"
+#include "transport/verbs/verbs_channel.h"
 
 namespace farcall::cli {
 

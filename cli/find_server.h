@@ -14,7 +14,7 @@ struct FoundServer {
   std::string url;     // written out; "": none is named and none runs here
   std::string source;  // "--endpoint", "FARCALL_ENDPOINT", a file, "the server on this machine"
   std::string token;
-  std::string transport = {};  // that is wished, as FARCALL_TRANSPORT has it
+  std::string transport = {};                         // that is wished, as FARCALL_TRANSPORT has it
   bool is_named() const { return source[0] != 't'; }  // by a person
   // Several servers, whose devices make one list.
   bool is_list() const { return url.find(',') != std::string::npos; }

@@ -120,8 +120,9 @@ constexpr auto kSettings = std::to_array<ServeSetting>({
      .flag = Of<&O::ucx>},
     {.name = "verbs",
      .group = kWhere,
-     .help = "let sessions that ask for it send their bytes by RDMA, unencrypted: auto, or the card "
-             "as DEVICE[:PORT[:GID]] (so does --listen verbs://...), or off",
+     .help =
+         "let sessions that ask for it send their bytes by RDMA, unencrypted: auto, or the card "
+         "as DEVICE[:PORT[:GID]] (so does --listen verbs://...), or off",
      .shown_default = "off",
      .parse = [](std::string* text, O* options) { return SetVerbs(*text, options); }},
     {.name = "device",

@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "proto/fabric_transport.h"
 #include "proto/hex.h"
 #include "proto/printable.h"
 #include "proto/session_features.h"
@@ -217,6 +218,11 @@ WorkerSetup Supervisor::SetupOf(const Worker& worker, const Client& client,
   welcome.libraries = libraries_.ForClients();
   OfferSharedMemory(client.hello, &welcome);
   OfferFabric(client.hello, &welcome);
+  if (UsesFabric(kVerbsTransport, welcome) && options_.lanes == 0) {
+    // A card is within reach, however slow the socket's way to it. And lanes lock memory.
+    constexpr uint32_t kLanesOfCards = 2;
+    welcome.lanes = std::min(welcome.lanes, kLanesOfCards);
+  }
   if (options_.compresses && HasFeature(client.hello, SessionFeature::kPackedChunks)) {
     welcome.features |= FeatureBit(SessionFeature::kPackedChunks);
   }

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <chrono>
 
+#include "proto/fabric_transport.h"
 #include "proto/query_answer.h"
 #include "proto/session_features.h"
-#include "proto/fabric_transport.h"
 #include "server/supervisor/host_name.h"
 #include "server/supervisor/supervisor.h"
 #include "settings/version.h"

@@ -35,9 +35,8 @@ Result<FabricEndPointer> MakeEnd(const Welcome& welcome, bool is_log) {
   }
   if (UsesFabric(kUcxTransport, welcome)) {
     Result<UcxContext*> context = UcxContext::OfProcess();
-    return context.ok()
-               ? MakeUcxEnd(**context, is_log ? kUcxLogWindowBytes : kUcxLaneWindowBytes)
-               : Result<FabricEndPointer>(context.status());
+    return context.ok() ? MakeUcxEnd(**context, is_log ? kUcxLogWindowBytes : kUcxLaneWindowBytes)
+                        : Result<FabricEndPointer>(context.status());
   }
   return FabricEndPointer();
 }

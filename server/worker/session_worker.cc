@@ -16,8 +16,8 @@
 #include <variant>
 #include <vector>
 
-#include "proto/session_features.h"
 #include "proto/fabric_transport.h"
+#include "proto/session_features.h"
 #include "server/control/control_socket.h"
 #include "server/control/messages.h"
 #include "server/device/busy_clock.h"
@@ -374,8 +374,7 @@ class SessionWorker {
   // The connection that came with a message, once its client has been welcomed; null: it is not
   // wanted.
   std::unique_ptr<Channel> Welcomed(const AnswerKey& answer, const std::string& state,
-                                    size_t ring_bytes, bool is_log,
-                                    Descriptors* descriptors) {
+                                    size_t ring_bytes, bool is_log, Descriptors* descriptors) {
     if (descriptors->empty()) {
       return nullptr;
     }

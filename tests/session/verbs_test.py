@@ -10,7 +10,7 @@ import sys
 import time
 import unittest
 
-from harness import FARCALL, Client, run, until
+from harness import BUILD, FARCALL, Client, run, until
 from ucx_test import EXAMPLES, TOKEN, Cuttable
 from ucx_test import Case as FabricCase
 
@@ -25,7 +25,6 @@ class Case(FabricCase):
         server = super().serve(*flags, **options)
         self.url = f"verbs://127.0.0.1:{server.port}"
         return server
-
 
 
 @unittest.skipUnless(HAS_CARD, "no RDMA device here")
@@ -171,6 +170,12 @@ class Absent(Case):
         )
         self.assertEqual(done.returncode, 2, done.stderr)
         return done.stderr
+
+    def test_nothing_of_ours_is_linked_with_it(self):
+        for built in (BUILD / "lib/farcall/libcuda.so.1", FARCALL):
+            done = subprocess.run(["nm", "-D", "-u", built], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertNotRegex(done.stdout, r"\b(ibv|rdma)_")
 
     @unittest.skipIf(HAS_CARD, "there is a card")
     def test_a_server_without_a_card_offers_none(self):

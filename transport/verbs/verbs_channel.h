@@ -13,8 +13,9 @@ namespace farcall {
 
 class VerbsDevice;
 
-// Bytes of each ring: of a log, and of a lane.
-inline constexpr size_t kVerbsLogWindowBytes = 256u << 10, kVerbsLaneWindowBytes = 1u << 20;
+// Bytes of each ring: of a log, and of a lane. What a session locks, twice while it resumes, is
+// less than the 8 MiB that many systems allow.
+inline constexpr size_t kVerbsLogWindowBytes = 256u << 10, kVerbsLaneWindowBytes = 512u << 10;
 
 enum class VerbsUse : uint8_t { kLog, kLane };
 

@@ -25,11 +25,11 @@ Result<VerbsDevice*> VerbsDeviceOfProcess() {
   Result<VerbsChoice> choice = ParseVerbsChoice(text == nullptr ? "" : text);
   if (!choice.ok()) {
     return Status(choice.status().code(),
-                  std::string(kVerbsDeviceVariable) + ": " + choice.status().message());
+                  std::string("verbs: ") + kVerbsDeviceVariable + ": " + choice.status().message());
   }
   Result<const VerbsApi*> api = LoadVerbs();
   if (!api.ok()) {
-    return api.status();
+    return Status(api.status().code(), "verbs: " + api.status().message());
   }
   Result<std::unique_ptr<VerbsDevice>> opened = VerbsDevice::Open(**api, *choice);
   if (!opened.ok()) {
