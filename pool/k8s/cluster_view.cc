@@ -287,6 +287,14 @@ std::vector<ClaimKey> ClusterView::Claims() {
   return keys;
 }
 
+std::vector<ClaimObject> ClusterView::AllClaims() {
+  std::lock_guard lock(mutex_);
+  std::vector<ClaimObject> claims;
+  claims.reserve(claims_.size());
+  for (const auto& [key, claim] : claims_) claims.push_back(claim);
+  return claims;
+}
+
 std::vector<PodUse> ClusterView::PodsOf(const ClaimKey& key) {
   std::lock_guard lock(mutex_);
   std::vector<PodUse> pods;

@@ -40,6 +40,7 @@ class ClusterView final {
   std::optional<ClaimKey> KeyOf(const std::string& uid);
   std::optional<ClaimClass> Class(const std::string& name);
   std::vector<ClaimKey> Claims();
+  std::vector<ClaimObject> AllClaims();
   // Pods that name the claim and are not over, as far as the watch has told.
   std::vector<PodUse> PodsOf(const ClaimKey& key);
   // What the API server answered to a change of ours.

@@ -11,6 +11,7 @@
 
 #include "pool/k8s/claim_loop.h"
 #include "pool/k8s/cluster_view.h"
+#include "pool/k8s/gpu_objects.h"
 #include "pool/k8s/lease.h"
 #include "pool/k8s/pool_claims.h"
 #include "pool/k8s/probes.h"
@@ -67,6 +68,7 @@ int RunController(const ControllerOptions& options) {
   if (!api.ok()) return Fail(kExitUsage, api.status().message());
 
   ClaimLoop* loop = nullptr;
+  GpuPublisher* publisher = nullptr;  // null: no ElasticGPUs
   std::atomic<bool> is_ready{false};
   Probes probes([&] { return is_ready.load(); });
   if (Status opened = probes.Open(options.health_listen); !opened.ok())
@@ -85,6 +87,7 @@ int RunController(const ControllerOptions& options) {
           loop->Wake(*key);
         else
           loop->WakeAll();
+        if (publisher != nullptr) publisher->Wake();
       });
   if (!view.ok()) return Fail(kExitUsage, view.status().message());
   PoolClaims pool(options.pool, options.project_root, OwnerPrefix(cluster, ""),
@@ -106,16 +109,25 @@ int RunController(const ControllerOptions& options) {
           Say("leads no more");
         }
         loop->WakeAll();
+        if (publisher != nullptr) publisher->Wake();
       });
   ClaimLoop claims(
       api->get(), view->get(), &pool, [&] { return lease.leads(); },
       [&] { return lease.leads() || (has_led && !lease.is_others()); });
   loop = &claims;
+  GpuPublisher gpus(
+      api->get(), options.pool, [&] { return (*view)->AllClaims(); },
+      [&] { return lease.leads() && (*view)->is_synced(); });
+  if (options.has_elastic) {
+    publisher = &gpus;
+    gpus.Start();
+  }
   (*view)->Start();
   pool.Start();
   claims.Start();
   lease.Start();
   (void)WaitForStop(-1);
+  gpus.Stop();
   claims.Stop();
   lease.Stop();
   pool.Stop();

@@ -26,11 +26,13 @@ class ClaimTests:
         for folder in (deployed, deployed.with_name("elastic-gpu")):
             for name in ("claim", "class", "rbac"):
                 cls.kubectl("apply", "-f", folder / f"{name}.yaml")
+        cls.kubectl("apply", "-f", deployed.with_name("elastic-gpu") / "gpu.yaml")
         for name in (
             "vgpuclaims.farcall",
             "vgpuclasses.farcall",
             "elasticgpuclaims.elasticgpu",
             "elasticgpuclasses.elasticgpu",
+            "elasticgpus.elasticgpu",
         ):
             crd = f"crd/{name}.io"
             cls.kubectl("wait", "--for=condition=Established", "--timeout=60s", crd)
@@ -315,6 +317,29 @@ class ClaimTests:
                 self.kubectl("delete", "pod", name, "-n", "default", "--wait=true")
                 self.kubectl("delete", "elasticgpuclaim", name, "--timeout=60s")
                 self.wait_claims(0)
+
+    def gpus(self):
+        """name -> ElasticGPU."""
+        items = json.loads(self.kubectl("get", "elasticgpus", "-o", "json"))["items"]
+        return {item["metadata"]["name"]: item for item in items}
+
+    def test_elastic_gpus_show_the_cards_and_who_has_what(self):
+        card = until(lambda: self.gpus().get("host-gpu-0"), LIMIT_S, "the card")
+        self.assertEqual(card["spec"]["capacity"]["elasticgpu.io/gpu-memory"], "4Gi")
+        self.assertIn("CPU Device", card["spec"]["elasticGPUSource"]["physicalGPU"]["model"])
+        until(lambda: self.gpus()["host-gpu-0"]["status"]["phase"] == "Available", LIMIT_S, "free")
+        self.kubectl("delete", "elasticgpu", "host-gpu-0")  # by somebody, for which it is no reason
+        self.make_claim("sliced", mem="256Mi")
+        claim = self.wait_claim("sliced", "Bound")["claim"]
+        slice_ = until(lambda: self.gpus().get(f"{claim}-0"), LIMIT_S, "the slice")
+        self.assertEqual(slice_["spec"]["claimRef"]["name"], "sliced")
+        self.assertEqual(slice_["spec"]["elasticGPUSource"], {"gpuShare": {"gpu": "host-gpu-0"}})
+        until(lambda: self.gpus()["host-gpu-0"]["status"]["phase"] == "Bound", LIMIT_S, "taken")
+        used = self.gpus()["host-gpu-0"]["status"]["used"]["elasticgpu.io/gpu-memory"]
+        self.assertEqual(used, "256Mi")
+        print("  " + self.kubectl("get", "elasticgpus").replace("\n", "\n  "), flush=True)
+        self.delete_claim("sliced")
+        until(lambda: set(self.gpus()) == {"host-gpu-0"}, LIMIT_S, "no slice")
 
     def make_elastic(self, name):
         """As articles have it: the container asks for nothing, and the webhook adds a place."""
