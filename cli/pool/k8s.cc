@@ -8,6 +8,7 @@
 #include "cli/pool/pool_options.h"
 #include "cli/scratch_folder.h"
 #include "pool/k8s/controller.h"
+#include "pool/k8s/extender_server.h"
 #include "pool/k8s/metrics_server.h"
 #include "pool/k8s/plugin.h"
 #include "pool/k8s/webhook.h"
@@ -234,6 +235,39 @@ void AddMetrics(CLI::App* k8s, int& exit_code) {
   command->callback([pool, options, &exit_code] { exit_code = Metrics(*pool, *options); });
 }
 
+int Extender(const PoolOptions& pool, k8s::ExtenderOptions options) {
+  if (!FindApi("extender", &options.api)) return kExitUsage;
+  if (Status found = FindPool(pool, &options.pool); !found.ok()) {
+    std::fprintf(stderr, "farcall pool k8s extender: %s\n", found.message().c_str());
+    return kExitUsage;
+  }
+  return k8s::RunExtender(options);
+}
+
+void AddExtender(CLI::App* k8s, int& exit_code) {
+  CLI::App* command = k8s->add_subcommand(
+      "extender", "Runs a scheduler extender: pods are bound once the pool has given them a vGPU");
+  auto pool = AddPoolAddress(command);
+  auto options = std::make_shared<k8s::ExtenderOptions>();
+  command->add_option("--listen", options->listen, "host:port for the scheduler")
+      ->capture_default_str();
+  command->add_option("--tls-cert", options->tls.certificate,
+                      "PEM file of its certificate (default: no TLS)");
+  command->add_option("--tls-key", options->tls.key, "PEM file of its key");
+  command->add_option("--client-ca", options->tls.authorities,
+                      "PEM file of who signed the scheduler's certificate; needed where --listen "
+                      "is no address of the loopback");
+  command->add_option("--health-listen", options->health_listen,
+                      "host:port of /healthz and /readyz, without TLS (default: none)");
+  AddProjectRoot(command, &options->project_root);
+  AddApi(command, &options->api);
+  command->footer(
+      "Give it the same pool user as the plugins: they attach what it claims.\n"
+      "Example: farcall pool k8s extender --pool https://pool.example:7719 --ca ca.pem "
+      "--token-file cluster.token");
+  command->callback([pool, options, &exit_code] { exit_code = Extender(*pool, *options); });
+}
+
 }  // namespace
 
 void AddK8sCommand(CLI::App& app, int& exit_code) {
@@ -243,6 +277,7 @@ void AddK8sCommand(CLI::App& app, int& exit_code) {
   AddWebhook(command, exit_code);
   AddController(command, exit_code);
   AddMetrics(command, exit_code);
+  AddExtender(command, exit_code);
 }
 
 }  // namespace farcall::cli

@@ -22,6 +22,7 @@ using std::chrono::seconds;
 constexpr seconds kHealthPause{5};
 constexpr seconds kSweepPause{
     60};  // a claim that is not used has to be renewed within 120 s at first
+constexpr seconds kUnseenPatience{15};  // a binding takes less
 constexpr milliseconds kLookPause{300};
 constexpr int kFailuresUntilUnhealthy = 2;
 constexpr int kAskSeconds = 5;
@@ -135,12 +136,20 @@ Status ClaimKeeper::Sweep() {
     break;
   }
   Status failed;
+  const std::map<std::string, Clock::time_point> unseen = std::exchange(unseen_, {});
   for (const pb::Claim& claim : claims) {
     const std::string path = "/v1/claims/" + claim.id();
     pb::Claim after;
     pb::ClaimName name;
     name.set_id(claim.id());
-    const bool is_over = current && current->count(uid_of(claim)) == 0;
+    bool is_over = current && current->count(uid_of(claim)) == 0;
+    // A scheduler extender claims for a pod first and binds it to this node then.
+    if (is_over && !watch_->WasHere(uid_of(claim))) {
+      auto first = unseen.find(claim.id());
+      const Clock::time_point since = first == unseen.end() ? Clock::now() : first->second;
+      unseen_[claim.id()] = since;
+      is_over = Clock::now() - since >= kUnseenPatience;
+    }
     Status done;
     if (is_over) {
       done = Call("DELETE", path, nullptr, &after);
@@ -176,7 +185,7 @@ void ClaimKeeper::Run() {
     }
     if (failures_ == 0 && (is_woken || Clock::now() >= next_sweep)) {
       const Status swept = Sweep();
-      next_sweep = Clock::now() + (swept.ok() ? kSweepPause : kHealthPause);
+      next_sweep = Clock::now() + (swept.ok() && unseen_.empty() ? kSweepPause : kHealthPause);
       if (!swept.ok() && swept.message() != said) Say(swept.message());
       said = swept.message();
     } else if (is_woken) {

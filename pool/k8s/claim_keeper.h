@@ -5,6 +5,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <set>
 #include <string>
@@ -96,6 +97,7 @@ class ClaimKeeper final {
   bool is_stopped_ = false;
   std::thread thread_;
   // The thread's own.
+  std::map<std::string, Clock::time_point> unseen_;  // claims of pods that never were here
   int failures_ = 0;
   bool is_healthy_ = false;
 };

@@ -12,6 +12,7 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr size_t kMaxSeen = 200'000;
 constexpr size_t kMaxPods = 10'000;  // of one node; Kubernetes allows 110 unless told otherwise
 
 Status TooMany() {
@@ -34,6 +35,16 @@ bool PodWatch::IsRunning(const std::string& uid) {
   std::lock_guard lock(mutex_);
   auto at = is_over_.find(uid);
   return at != is_over_.end() && !at->second;
+}
+
+bool PodWatch::WasHere(const std::string& uid) {
+  std::lock_guard lock(mutex_);
+  return seen_.count(uid) != 0;
+}
+
+void PodWatch::Note(const std::string& uid) {
+  if (seen_.size() >= kMaxSeen) seen_.clear();
+  seen_.insert(uid);
 }
 
 Result<std::set<std::string>> PodWatch::CurrentUids() {
@@ -78,6 +89,7 @@ Status PodWatch::Put(const Json& object) {
     std::lock_guard lock(mutex_);
     if (is_over_.size() >= kMaxPods && is_over_.count(pod->uid) == 0) return TooMany();
     is_over_[pod->uid] = pod->is_over;
+    Note(pod->uid);
   }
   if (pod->is_over) on_end_();
   return {};
@@ -89,6 +101,7 @@ Status PodWatch::Remove(const Json& object) {
   {
     std::lock_guard lock(mutex_);
     is_over_.erase(pod->uid);
+    Note(pod->uid);
   }
   on_end_();
   return {};
@@ -99,6 +112,7 @@ void PodWatch::Synced() {
   {
     std::lock_guard lock(mutex_);
     is_over_ = std::move(listed_);
+    for (const auto& [uid, over] : is_over_) Note(uid);
   }
   listed_.clear();
   on_end_();  // what ended meanwhile

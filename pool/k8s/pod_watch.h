@@ -26,6 +26,9 @@ class PodWatch final : private ObjectSink {
   // than its last event: CurrentUids decides.
   bool IsRunning(const std::string& uid);
 
+  // Whether the watch has ever told of the pod; of some 100,000 at least.
+  bool WasHere(const std::string& uid);
+
   // The uids of the node's pods that are not over, asked now.
   //   Errors  of ApiClient::Get
   Result<std::set<std::string>> CurrentUids();
@@ -35,6 +38,7 @@ class PodWatch final : private ObjectSink {
   Result<Pod> Read(const std::string& space, const std::string& name);
 
  private:
+  void Note(const std::string& uid);  // under the lock
   void Begin() override;
   Status Put(const nlohmann::json& object) override;
   Status Remove(const nlohmann::json& object) override;
@@ -46,6 +50,7 @@ class PodWatch final : private ObjectSink {
   const std::function<void()> on_end_;
   std::mutex mutex_;
   std::map<std::string, bool> is_over_;  // uid -> whether it is over
+  std::set<std::string> seen_;           // uids
   // The watch's thread's own.
   std::map<std::string, bool> listed_;
   bool is_listing_ = false;

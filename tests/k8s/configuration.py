@@ -12,6 +12,7 @@ import images
 NODE = "farcall-node"
 PORTS = {"etcd": 23790, "etcd peers": 23800, "API server": 26443, "scheduler": 20259}
 PORTS |= {"kubelet": 20250, "kubelet health": 20248, "controller-manager": 20257}
+PORTS |= {"second scheduler": 20261}
 WEBHOOK_PORT = 26450  # and the next one
 METRICS_PORT = 26452
 EXTENDER_PORT = 26453

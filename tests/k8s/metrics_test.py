@@ -2,6 +2,7 @@
 """The metrics server between an API server that does what a test says and a real pool with a host on the dry device."""
 
 import base64
+import hashlib
 import json
 import os
 import pathlib
@@ -149,8 +150,6 @@ class Metrics(PoolCase):
 
     @staticmethod
     def owner(node, uid, end):
-        import hashlib
-
         scope = hashlib.sha256(f"0e1b7c1e-cluster/{node}".encode()).hexdigest()[:16]
         return f"k8s:{scope}:{uid}:main:{end}"
 

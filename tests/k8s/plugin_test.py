@@ -2,6 +2,7 @@
 """The device plugin between a kubelet and an API server that do what a test says, and a real pool
 with a host on the dry device."""
 
+import hashlib
 import json
 import os
 import pathlib
@@ -184,6 +185,21 @@ class Plugin(PluginCase):
         # Whatever user a container runs as can read them.
         for name in ("config.toml", "token"):
             self.assertEqual(os.stat(self.folder / f"state/slots/5/{name}").st_mode & 0o777, 0o444)
+
+    def test_a_claim_made_ahead_of_its_pods_binding_is_kept_for_a_while(self):
+        """As a scheduler extender makes it."""
+        scope = hashlib.sha256(f"0e1b7c1e-cluster/{NODE}".encode()).hexdigest()[:16]
+        owner = f"k8s:{scope}:0000-1111:main:default/ahead@{NODE}"
+        ahead = self.pool.post("/v1/claims", memory_bytes=str(64 * MIB), owner=owner)["id"]
+        pod = self.run_pod("other", 0, mem="64Mi")
+        other = self.settings(0)["claim"]
+        self.api.delete(pod)  # the plugin looks at all claims then
+        until(lambda: other not in self.ids(), 60, "the other one is released")
+        self.assertIn(ahead, self.ids())
+        until(lambda: ahead not in self.ids(), 90, "its pod never came")
+
+    def ids(self):
+        return [claim["id"] for claim in self.live()]
 
     def test_the_token_in_a_container_opens_its_own_claim_alone(self):
         own = self.run_pod("own", 0, mem="256Mi")
