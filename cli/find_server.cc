@@ -152,7 +152,7 @@ Result<QueryAnswer> AskServer(const FoundServer& server) {
                         Clock::now() + kAnswerPatience);
 }
 
-Status AskPool(const FoundServer& pool) {
+Status AskPool(const FoundServer& pool, std::vector<std::string>* addresses) {
   const Progress progress("asking " + pool.url);
   const bool is_tls = SchemeOf(pool.url) == "pools";
   const std::string address = (is_tls ? "tls" : "tcp") + pool.url.substr(pool.url.find(':'));
@@ -163,8 +163,10 @@ Status AskPool(const FoundServer& pool) {
       FeatureBit(SessionFeature::kRedirect) | FeatureBit(SessionFeature::kPoolAddresses);
   ClientCredentials credentials = ClientCredentials::OfToken(pool.token);
   credentials.if_wanted = is_tls;
-  return PoolHandshake(**channel, std::move(hello), credentials, Clock::now() + kAnswerPatience)
-      .status();
+  Result<Redirect> told =
+      PoolHandshake(**channel, std::move(hello), credentials, Clock::now() + kAnswerPatience);
+  if (told.ok() && addresses != nullptr) *addresses = told->endpoints;
+  return told.status();
 }
 
 std::string DevicesText(const Welcome& welcome) {

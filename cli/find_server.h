@@ -38,7 +38,8 @@ Result<FoundServer> FindServerOnly(const std::string& flag, const client::Settin
 //   Errors  as Dial's and QueryHandshake's
 Result<QueryAnswer> AskServer(const FoundServer& server);
 // Asks a pool whether it would hear this client.   Errors  the same
-Status AskPool(const FoundServer& pool);
+// `addresses`, if not nullptr: the pool's others, as REST's URL.
+Status AskPool(const FoundServer& pool, std::vector<std::string>* addresses = nullptr);
 
 // "Tesla T4, 15.8 GiB": of the first; and how many more.
 std::string DevicesText(const Welcome& welcome);

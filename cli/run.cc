@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -23,6 +24,7 @@
 #include "cli/thin_libraries.h"
 #include "client-shim/core/settings.h"
 #include "proto/printable.h"
+#include "server/worker/program_path.h"
 
 namespace farcall::cli {
 
@@ -33,11 +35,21 @@ constexpr int kFailed = 125, kNotExecutable = 126, kNotFound = 127, kSignalled =
 
 struct RunFlags {
   ClientSettings settings;
-  std::string device, report, log;
+  std::string device, report, log, on_preempt = "none";
+  std::vector<std::string> pool_addresses;  // of the endpoint's, where that is a pool
   bool driver = false, no_audit = false;
   bool ptx_only = false, no_device_node = false, no_check = false;
   std::vector<std::string> command;
 };
+
+int NumberOf(const std::string& signal) {
+  return signal == "TERM"   ? SIGTERM
+         : signal == "INT"  ? SIGINT
+         : signal == "HUP"  ? SIGHUP
+         : signal == "USR1" ? SIGUSR1
+         : signal == "USR2" ? SIGUSR2
+                            : 0;
+}
 
 pid_t g_child = -1;
 void Forward(int signal) {
@@ -127,9 +139,9 @@ void TellWhere(const std::string& devices, const std::string& where) {
 
 // Before the program runs, so that it is not the program that fails. `kind`: of its devices; "":
 // nobody knows yet.
-Status AskFirst(const FoundServer& server, std::string* kind) {
+Status AskFirst(const FoundServer& server, std::string* kind, std::vector<std::string>* addresses) {
   if (server.is_pool()) {
-    const Status asked = AskPool(server);
+    const Status asked = AskPool(server, addresses);
     return asked.ok() ? asked : Status(asked.code(), server.url + ": " + asked.message());
   }
   Result<QueryAnswer> answer = AskServer(server);
@@ -160,7 +172,7 @@ Status ChooseServer(RunFlags& flags, const client::Settings& settings, std::stri
     return {Code::kInvalid, "--report needs a server of this run's own: leave the endpoint out"};
   if (!flags.settings.claim.empty() && !server->is_pool())
     return {Code::kInvalid, "--claim is of a pool, and " + server->url + " is a server"};
-  return flags.no_check ? Status() : AskFirst(*server, kind);
+  return flags.no_check ? Status() : AskFirst(*server, kind, &flags.pool_addresses);
 }
 
 struct OwnServer {
@@ -209,6 +221,35 @@ void SetEnvironment(const RunFlags& flags, const std::string& kind) {
   if (std::getenv("FARCALL_VGPU") == nullptr) setenv("FARCALL_VGPU", FreshToken().c_str(), 1);
 }
 
+// Beside the program, and no child of its.
+void WatchClaim(const RunFlags& flags) {
+  const char* variable = std::getenv("FARCALL_CLAIM");
+  const std::string claim = !flags.settings.claim.empty() ? flags.settings.claim
+                            : variable != nullptr         ? variable
+                                                          : "";
+  auto rest = std::find_if(flags.pool_addresses.begin(), flags.pool_addresses.end(),
+                           [](const std::string& url) { return url.rfind("http", 0) == 0; });
+  if (claim.empty() || rest == flags.pool_addresses.end()) return;
+  const std::string program = server::ProgramBeside("/libexec/farcall/farcall-pool");
+  const std::string process = std::to_string(getpid());
+  const std::string signal = std::to_string(NumberOf(flags.on_preempt));
+  std::vector<std::string> command = {program,     "watch-claim", claim,      "--pool", *rest,
+                                      "--process", process,       "--signal", signal};
+  if (!flags.settings.ca.empty()) command.insert(command.end(), {"--ca", flags.settings.ca});
+  const pid_t child = fork();
+  if (child == 0) {
+    if (fork() == 0) {
+      setsid();
+      std::vector<char*> arguments;
+      for (std::string& word : command) arguments.push_back(word.data());
+      arguments.push_back(nullptr);
+      execv(program.c_str(), arguments.data());
+    }
+    _exit(0);
+  }
+  if (child > 0) waitpid(child, nullptr, 0);
+}
+
 int Run(RunFlags& flags) {
   if (flags.driver && flags.settings.thin) return Fail("give --driver or --thin, not both");
   if (DriverLibraryFolder().empty())
@@ -223,6 +264,7 @@ int Run(RunFlags& flags) {
   if (Status chosen = ChooseServer(flags, settings, &kind); !chosen.ok())
     return Fail(chosen.message());
   if (!flags.settings.endpoint.empty()) {
+    WatchClaim(flags);
     SetEnvironment(flags, kind);
     Exec(flags.command);
   }
@@ -267,6 +309,12 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
       ->check(CLI::Range(1, 64));
   command->add_option("--claim", flags->settings.claim,
                       "claim of a pool to use (default: one for this run)");
+  command
+      ->add_option("--on-preempt", flags->on_preempt,
+                   "signal to the program when a pool is about to take the place of its --claim, "
+                   "beside a line on stderr: none, TERM, INT, HUP, USR1 or USR2")
+      ->check(CLI::IsMember({"none", "TERM", "INT", "HUP", "USR1", "USR2"}))
+      ->capture_default_str();
   command->add_flag("--no-audit", flags->no_audit,
                     "do not search Farcall's libraries before the program's RPATHs");
   command->add_option("--stats", flags->settings.stats,

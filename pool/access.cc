@@ -25,6 +25,10 @@ constexpr Rule kRules[] = {
     {"claims.explain", "POST /v1/claims/{id}:explain", "Claims.Explain", kViewer, kViewer},
     {"claims.connect", "POST /v1/claims/{id}:connect", "Claims.Connect", kUser, kAdmin,
      LetsIn::kRole, true},
+    {"gangs.request", "POST /v1/gangs", "Gangs.Request", kUser, kOperator},
+    {"gangs.plan", "POST /v1/gangs:plan", "Gangs.Plan", kViewer, kViewer},
+    {"gangs.get", "GET /v1/gangs/{id}", "Gangs.Get", kViewer, kViewer},
+    {"gangs.release", "DELETE /v1/gangs/{id}", "Gangs.Release", kNone, kAdmin, kCallers},
     {"queue.list", "GET /v1/queue", "Claims.ListQueue", kViewer, kViewer},
     {"projects.list", "GET /v1/projects", "Projects.List", kViewer, kViewer},
     {"projects.get", "GET /v1/projects/{project}", "Projects.Get", kViewer, kViewer},
@@ -79,8 +83,8 @@ const Rule& RuleOf(std::string_view name) {
 }
 
 bool IsAudited(const Rule& rule) {
-  constexpr std::string_view kReads[] = {"claims.plan", "claims.explain", "claims.renew",
-                                         "claims.connect"};
+  constexpr std::string_view kReads[] = {"claims.plan", "gangs.plan", "claims.explain",
+                                         "claims.renew", "claims.connect"};
   if (rule.verb == "login") return true;
   return rule.lets_in != LetsIn::kAnybody && rule.rest.substr(0, 4) != "GET " &&
          std::find(std::begin(kReads), std::end(kReads), rule.verb) == std::end(kReads);

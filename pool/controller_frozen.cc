@@ -146,7 +146,7 @@ Effects Controller::AnswerFrozen(const HostReport& report) {
   for (const Grant& grant : told->second.grants) {
     const Claim* claim = core_.Find(grant.claim);
     // What the host itself has let go may be another's by now.
-    if (claim != nullptr && HoldsCapacity(claim->state) && claim->host == report.host &&
+    if (claim != nullptr && HasHost(claim->state) && claim->host == report.host &&
         claim->epoch == grant.epoch)
       answer.grants.push_back(grant);
   }

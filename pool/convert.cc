@@ -160,6 +160,10 @@ pb::Claim ToProto(const Claim& claim, const Host* host) {
   told.set_order(claim.order);
   told.set_preempted_by(claim.preempted_by);
   told.set_project(claim.ask.project);
+  told.set_gang(claim.gang);
+  told.set_rank(claim.member);
+  told.set_gang_size(claim.gang_size);
+  told.set_parked(claim.is_parked);
   if (claim.state == ClaimState::kReleasing)
     told.set_next_state(claim.requeues ? "pending" : std::string(ToText(claim.final_state)));
   told.set_quota(claim.quota_revision);
@@ -192,6 +196,10 @@ Claim FromProto(const pb::Claim& stored) {
   claim.revision = stored.revision();
   claim.order = stored.order();
   claim.quota_revision = stored.quota();
+  claim.gang = stored.gang();
+  claim.member = stored.rank();
+  claim.gang_size = stored.gang_size();
+  claim.is_parked = stored.parked();
   if (stored.changing()) {
     claim.before = Claim::Before{};
     (void)ToAsk(stored.before(), false, &claim.before->ask);
@@ -228,6 +236,8 @@ pb::Host ToProto(const Host& host, Ms now) {
   told.set_revision(host.revision);
   told.set_silent_ms(now - host.heard);
   told.set_net_bytes_per_s(host.net_ceiling);
+  told.set_park_bytes(host.park_bytes);
+  told.set_parked_bytes(host.parked_bytes);
   told.set_instance(host.instance);
   told.mutable_labels()->insert(host.labels.begin(), host.labels.end());
   return told;
@@ -240,6 +250,7 @@ Host FromProto(const pb::Host& stored) {
   host.is_cordoned = stored.cordoned();
   host.reason = stored.reason();
   host.net_ceiling = stored.net_bytes_per_s();
+  host.park_bytes = stored.park_bytes();
   host.instance = stored.instance();
   host.credential = stored.credential_hash();
   host.labels = Labels(stored.labels().begin(), stored.labels().end());
@@ -289,6 +300,7 @@ pb::Grant ToProto(const Grant& grant) {
   told.set_hold_ms(grant.hold_ms);
   told.set_quota(grant.quota_revision);
   told.set_net_bytes_per_s(grant.net_bytes_per_s);
+  told.set_parked(grant.is_parked);
   return told;
 }
 
@@ -306,6 +318,7 @@ Result<HostReport> FromProto(const pb::HostReport& told) {
   report.beat = told.beat();
   report.is_draining = told.draining();
   report.net_ceiling = told.net_bytes_per_s();
+  report.park_bytes = std::min(told.park_bytes(), kMaxBytes);
   for (const std::string& url : told.endpoints()) {
     if (!IsEndpoint(url))
       return wrong("endpoint '" + Shortened(url) + "': none that a client takes");
@@ -344,6 +357,8 @@ Result<HostReport> FromProto(const pb::HostReport& told) {
     claim.quota_revision = one.quota();
     claim.refused_revision = one.refused_quota();
     claim.change_refused = Shortened(one.change_refused());
+    claim.is_parked = one.parked();
+    claim.park_refused = Shortened(one.park_refused());
     report.claims.push_back(claim);
   }
   return report;

@@ -404,6 +404,7 @@ Status GrpcServer::Open() {
   hosts_ = std::make_unique<HostsService>(service_, judge_);
   projects_ = std::make_unique<ProjectsService>(service_, judge_);
   accounts_ = MakeAccountsService(service_, judge_);
+  gangs_ = MakeGangsService(service_, judge_);
   link_ = std::make_unique<LinkService>(service_, options_);
   LinkService* link = link_.get();
   service_->controller().OnPush(
@@ -416,6 +417,7 @@ Status GrpcServer::Open() {
   builder.RegisterService(hosts_.get());
   builder.RegisterService(projects_.get());
   builder.RegisterService(accounts_.get());
+  builder.RegisterService(gangs_.get());
   builder.RegisterService(link_.get());
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);

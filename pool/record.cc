@@ -34,6 +34,7 @@ void Fill(const Timing& timing, v1::RecordedTiming* to) {
   to->set_aging(timing.aging);
   to->set_min_run(timing.min_run);
   to->set_preempt_grace(timing.preempt_grace);
+  to->set_park(timing.park);
 }
 
 Timing TimingOf(const v1::RecordedTiming& from) {
@@ -49,6 +50,7 @@ Timing TimingOf(const v1::RecordedTiming& from) {
   timing.aging = from.aging();
   timing.min_run = from.min_run();
   timing.preempt_grace = from.preempt_grace();
+  if (from.park() != 0) timing.park = from.park();
   return timing;
 }
 

@@ -25,6 +25,7 @@ void Put(const RequestClaim& event, v1::RecordedEvent* out) {
   to->set_idempotency_key(event.idempotency_key);
   to->set_now_unix(event.now_unix);
   to->set_is_run(event.is_run);
+  to->set_members(event.members);
   *to->mutable_ask() = ToProto(event.ask);
 }
 
@@ -66,6 +67,7 @@ void Put(const HostReport& event, v1::RecordedEvent* out) {
   to->set_beat(event.beat);
   to->set_draining(event.is_draining);
   to->set_net_bytes_per_s(event.net_ceiling);
+  to->set_park_bytes(event.park_bytes);
   for (const std::string& url : event.endpoints) to->add_endpoints(url);
   for (const Gpu& gpu : event.gpus) {
     v1::Gpu* one = to->add_gpus();
@@ -90,6 +92,8 @@ void Put(const HostReport& event, v1::RecordedEvent* out) {
     one->set_refused_quota(claim.refused_revision);
     one->set_change_refused(claim.change_refused);
     one->set_net_bytes_per_s(claim.net_bytes_per_s);
+    one->set_parked(claim.is_parked);
+    one->set_park_refused(claim.park_refused);
   }
 }
 
@@ -193,8 +197,8 @@ Status Wrong(const std::string& what) {
 }
 
 Result<Event> Request(const v1::RecordedRequest& from) {
-  RequestClaim event{from.id(), from.tenant(),   from.owner(), from.idempotency_key(),
-                     {},        from.now_unix(), from.is_run()};
+  RequestClaim event{from.id(), from.tenant(),   from.owner(),  from.idempotency_key(),
+                     {},        from.now_unix(), from.is_run(), from.members()};
   if (std::optional<Refusal> wrong = ToAsk(from.ask(), false, &event.ask))
     return Wrong(wrong->message);
   return Event(std::move(event));

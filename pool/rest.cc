@@ -99,6 +99,10 @@ const std::vector<Route>& Routes() {
       MakeRoute("POST", "/v1/claims/{id}:renew", "id", &Service::Renew),
       MakeRoute("POST", "/v1/claims/{id}:explain", "id", &Service::Explain),
       MakeRoute("POST", "/v1/claims/{id}:connect", "id", &Service::Connect),
+      MakeRoute("POST", "/v1/gangs", nullptr, &Service::RequestGang),
+      MakeRoute("POST", "/v1/gangs:plan", nullptr, &Service::PlanGang),
+      MakeRoute("GET", "/v1/gangs/{id}", "id", &Service::GetGang),
+      MakeRoute("DELETE", "/v1/gangs/{id}", "id", &Service::ReleaseGang),
       MakeRoute("GET", "/v1/queue", nullptr, &Service::ListQueue),
       MakeRoute("GET", "/v1/projects", nullptr, &Service::ListProjects),
       MakeRoute("GET", "/v1/projects/{project}", "name", &Service::GetProject),
@@ -151,12 +155,11 @@ void Serve(const Route& route, Service& service, const Caller& caller,
   if (const FieldDescriptor* revision = out->GetDescriptor()->FindFieldByName("revision"))
     response.set_header(
         "ETag", "\"" + std::to_string(out->GetReflection()->GetUInt64(*out, revision)) + "\"");
-  Say(response,
-      std::strcmp(route.method, "POST") == 0 && route.in == &pb::ClaimRequest::default_instance() &&
-              route.out == &pb::Claim::default_instance()
-          ? 201
-          : 200,
-      *out);
+  const bool makes = route.out == &pb::Claim::default_instance()
+                         ? route.in == &pb::ClaimRequest::default_instance()
+                         : route.in == &pb::GangRequest::default_instance() &&
+                               route.out == &pb::Gang::default_instance();
+  Say(response, std::strcmp(route.method, "POST") == 0 && makes ? 201 : 200, *out);
 }
 
 std::string TypeName(const FieldDescriptor* field) {

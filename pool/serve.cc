@@ -12,6 +12,7 @@
 #include "pool/rest.h"
 #include "pool/stop_signals.h"
 #include "pool/tls.h"
+#include "pool/webhook.h"
 #include "settings/exit_code.h"
 #include "transport/url.h"
 
@@ -147,6 +148,10 @@ int ServePool(const PoolServeOptions& options,
   url += FormatHostPort(rest.host, static_cast<uint16_t>(rest_server.port()));
   std::string line = "farcall: pool on " + scheme + data_port.address() + ", REST on " + url;
   service.SetRest(url);
+  Webhook webhook(&controller);
+  if (!options.preempt_webhook.empty())
+    if (Status started = webhook.Start(options.preempt_webhook); !started.ok())
+      return Fail(kExitUsage, started.message());
   if (ready(url, line)) {
     const sigset_t signals = StopSignals();
     int signal = 0;
@@ -154,6 +159,7 @@ int ServePool(const PoolServeOptions& options,
   }
   std::fflush(nullptr);
   controller.Stop();  // first: whoever waits in a server waits for it
+  webhook.Stop();
   rest_server.Close();
   grpc_server.Close();
   data_port.Close();

@@ -33,6 +33,7 @@ struct PoolServeOptions {
   bool plaintext = false;  // other hosts may connect without TLS
   bool spread = false;
   int32_t max_queue_priority = 0;  // that a tenant may ask for
+  std::string preempt_webhook;     // URL that is told whose place is taken; empty: none
   Timing timing;
   Limits limits;
   SequencerPolicy sequencer;

@@ -78,6 +78,10 @@ Outcome Service::Describe(const Caller& caller, const std::string& id, pb::Claim
   std::optional<Claim> found = controller_->Find(id, &host);
   if (!found || !caller.Sees(found->tenant, ProjectOf(*found))) return NoClaim(id);
   *claim = ToProto(*found, found->host.empty() ? nullptr : &host);
+  if (found->state == ClaimState::kPreempting)
+    controller_->Read([&](const Core& core, Ms now) {
+      claim->set_leaves_in_ms(std::max<Ms>(0, found->since + core.timing().preempt_grace - now));
+    });
   return {};
 }
 
@@ -100,6 +104,13 @@ Outcome Service::MayRank(const Caller& caller, int32_t queue_priority) const {
 }
 
 Outcome Service::Request(const Caller& caller, const pb::ClaimRequest& request, pb::Claim* claim) {
+  std::string id;
+  if (Outcome made = RequestFor(caller, request, 0, &id); !made.ok()) return made;
+  return Describe(caller, id, claim);
+}
+
+Outcome Service::RequestFor(const Caller& caller, const pb::ClaimRequest& request, uint32_t members,
+                            std::string* id) {
   RequestClaim event;
   if (std::optional<Refusal> wrong = ToAsk(request, options_.spread, &event.ask)) return Of(*wrong);
   if (request.wait_ms() < 0 || request.wait_ms() > kLongestWait)
@@ -107,7 +118,8 @@ Outcome Service::Request(const Caller& caller, const pb::ClaimRequest& request, 
                   "wait_ms");
   if (Outcome may = MayRank(caller, event.ask.queue_priority); !may.ok()) return may;
   if (Outcome may = MayRequest(caller, &event.ask); !may.ok()) return may;
-  event.id = "c-" + Random(16);
+  event.members = members;
+  event.id = (members == 0 ? "c-" : "g-") + Random(16);
   event.tenant = caller.tenant;
   event.owner = request.owner();
   event.idempotency_key = request.idempotency_key();
@@ -117,7 +129,8 @@ Outcome Service::Request(const Caller& caller, const pb::ClaimRequest& request, 
   if (request.wait_ms() != 0 && !CouldNeverFit(effects.claim))
     if (TakenPlace place(waiters_, caller); place)
       controller_->WaitBound(effects.claim, std::min(request.wait_ms(), options_.longest_wait));
-  return Describe(caller, effects.claim, claim);
+  *id = effects.claim;
+  return {};
 }
 
 Outcome Service::Update(const Caller& caller, const pb::ClaimChange& request, pb::Claim* claim) {
@@ -188,17 +201,6 @@ Outcome Service::Renew(const Caller& caller, const pb::ClaimName& name, pb::Clai
   return effects.refusal ? Of(*effects.refusal) : Describe(caller, name.id(), claim);
 }
 
-Outcome Service::Explain(const Caller& caller, const pb::ClaimName& name, pb::Explanation* told) {
-  Outcome outcome = NoClaim(name.id());
-  controller_->Read([&](const Core& core, Ms) {
-    const Claim* claim = core.Find(name.id());
-    if (claim == nullptr || !caller.Sees(claim->tenant, ProjectOf(*claim))) return;
-    *told = ToProto(core.Explain(*claim));
-    outcome = {};
-  });
-  return outcome;
-}
-
 void Service::Lead(const Controller::Seat& seat, pb::Connection* connection) {
   int64_t now = UnixSeconds();
   Lease lease{options_.pool, seat.claim, seat.host, seat.epoch,
@@ -226,24 +228,6 @@ Outcome Service::Connect(const Caller& caller, const pb::ClaimName& name,
   return Failed(409, "not_bound",
                 "claim '" + claim->id + "' is " + std::string(ToText(claim->state)), "id",
                 "ask :explain why");
-}
-
-Outcome Service::Plan(const Caller& caller, const pb::ClaimRequest& request,
-                      pb::Explanation* told) {
-  Ask ask;
-  if (std::optional<Refusal> wrong = ToAsk(request, options_.spread, &ask)) return Of(*wrong);
-  if (auto [wrong, field] = FaultOf(ask); !wrong.empty())
-    return Failed(400, "invalid", wrong, field);
-  controller_->Read([&](const Core& core, Ms) {
-    std::optional<Place> place;
-    *told = ToProto(core.Plan(ask, &place));
-    told->set_state("plan");
-    told->set_fits_now(place.has_value());
-    if (!place) return;
-    told->set_host(place->host);
-    for (uint32_t device : place->devices) told->add_devices(device);
-  });
-  return {};
 }
 
 Outcome Service::ListHosts(const Caller&, pb::HostList* list) {

@@ -60,6 +60,11 @@ class Service {
   Outcome Explain(const Caller& caller, const pb::ClaimName& name, pb::Explanation* told);
   Outcome Connect(const Caller& caller, const pb::ClaimName& name, pb::Connection* connection);
   Outcome Plan(const Caller& caller, const pb::ClaimRequest& request, pb::Explanation* told);
+  // Gangs (service_gangs.cc): who may see its first member sees all.
+  Outcome RequestGang(const Caller& caller, const pb::GangRequest& request, pb::Gang* gang);
+  Outcome GetGang(const Caller& caller, const pb::GangName& name, pb::Gang* gang);
+  Outcome ReleaseGang(const Caller& caller, const pb::GangName& name, pb::Gang* gang);
+  Outcome PlanGang(const Caller& caller, const pb::GangRequest& request, pb::Explanation* told);
   Outcome ListHosts(const Caller& caller, pb::HostList* list);
   Outcome ListGpus(const Caller& caller, pb::GpuList* list);
   Outcome ChangeHost(const Caller& caller, const pb::HostName& name, SetHost::Verb verb,
@@ -151,6 +156,12 @@ class Service {
                     User* user);
   Outcome FillToken(const Caller& caller, const pb::TokenRequest& request, AccessToken* token,
                     bool* is_machine);
+  // `members`: of a gang; 0: a claim alone. `id`: of the first.
+  Outcome RequestFor(const Caller& caller, const pb::ClaimRequest& request, uint32_t members,
+                     std::string* id);
+  Outcome PlanFor(const Caller& caller, const pb::ClaimRequest& request, uint32_t members,
+                  pb::Explanation* told);
+  Outcome DescribeGang(const Caller& caller, const std::string& id, uint32_t port, pb::Gang* gang);
   Outcome Describe(const Caller& caller, const std::string& id, pb::Claim* claim);
   uint64_t TellAll(const Caller& caller, Watched what, const std::string& name, const Tell& tell,
                    bool* goes_on);

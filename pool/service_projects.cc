@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Projects and the queue, as REST and gRPC ask for them.
+#include "pool/core/forecast.h"
 #include "pool/service_parts.h"
 
 namespace farcall::pool {
@@ -61,8 +62,11 @@ Outcome Service::GetSnapshot(const Caller&, pb::Snapshot* snapshot) {
 // The reason is short: `:explain` says more.
 Outcome Service::ListQueue(const Caller& caller, const pb::QueueRequest& request,
                            pb::Queue* queue) {
+  constexpr std::chrono::milliseconds kLongest(100);
   const uint32_t limit = PageOf(request.limit());
+  std::optional<PoolCopy> copy;
   controller_->Read([&](const Core& core, Ms now) {
+    copy.emplace(core, now, kMaxPage);
     queue->set_sequencer(std::string(core.sequencer().name()));
     queue->set_waiting(static_cast<uint32_t>(core.pending()));
     uint32_t place = 0;
@@ -76,9 +80,21 @@ Outcome Service::ListQueue(const Caller& caller, const pb::QueueRequest& request
       told->set_waited_ms(now - waiting.claim->created);
       told->set_why(!waiting.limit.empty()           ? "waits for " + waiting.limit
                     : core.IsKeptFor(*waiting.claim) ? "a place is kept for it"
-                                                     : "waits for room");
+                    : waiting.claim->state == ClaimState::kParked
+                        ? "parked on " + waiting.claim->host + " until its GPU is free"
+                        : "waits for room");
     }
   });
+  if (!copy) return {};
+  const Forecast forecast = copy->Foresee(1, std::chrono::steady_clock::now() + kLongest);
+  queue->set_cut_short(forecast.is_cut_short);
+  queue->set_start_basis(BasisOf(*copy));
+  for (pb::QueuedClaim& told : *queue->mutable_claims()) {
+    auto found = forecast.claims.find(told.claim().id());
+    if (found == forecast.claims.end()) continue;
+    told.set_starts_in_ms(*found->second.starts_in);
+    told.set_ends_in_ms(*found->second.ends_in);
+  }
   return {};
 }
 

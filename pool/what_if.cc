@@ -228,7 +228,8 @@ class Simulation {
       if (!runs_.Of(release->id)) Do(ReleaseClaim{release->id, release->reason, {}});
     } else if (auto* request = std::get_if<RequestClaim>(&*event)) {
       if (!what_.placer.empty()) request->ask.spread = what_.placer == "spread";
-      if (core_.Find(request->id) == nullptr) Come(request->id);
+      if (core_.Find(request->id) == nullptr)
+        Come(request->members == 0 ? request->id : request->id + "-0");
       Do(*event);
     } else {
       if (auto* host = std::get_if<SetHost>(&*event)) host->if_revision.reset();

@@ -15,10 +15,15 @@ namespace {
 constexpr size_t kMaxClaims = 4096;
 constexpr size_t kMaxRemembered = 100'000;
 
+uint64_t SlabOf(const ClaimGrant& grant) {
+  return grant.memory_bytes * grant.devices.size();
+}
+
 }  // namespace
 
-ClaimLedger::ClaimLedger(std::vector<uint64_t> device_bytes, uint64_t net_ceiling)
-    : device_bytes_(std::move(device_bytes)), net_ceiling_(net_ceiling) {}
+ClaimLedger::ClaimLedger(std::vector<uint64_t> device_bytes, uint64_t net_ceiling,
+                         uint64_t park_bytes)
+    : device_bytes_(std::move(device_bytes)), net_ceiling_(net_ceiling), park_bytes_(park_bytes) {}
 
 void ClaimLedger::Beat(uint64_t beat, Ns now) {
   beat_ = beat;
@@ -29,14 +34,23 @@ void ClaimLedger::Beat(uint64_t beat, Ns now) {
 uint64_t ClaimLedger::memory_on(uint32_t device) const {
   uint64_t sum = 0;
   for (const auto& [name, held] : held_)
-    for (uint32_t at : held.grant.devices) sum += at == device ? held.bytes() : 0;
+    for (uint32_t at : held.grant.devices)
+      sum += at == device && !held.is_parked ? held.bytes() : 0;
+  return sum;
+}
+
+uint64_t ClaimLedger::parked_bytes() const {
+  uint64_t sum = 0;
+  for (const auto& [name, held] : held_)
+    sum += held.is_parked || held.is_parking ? SlabOf(held.grant) : 0;
   return sum;
 }
 
 uint32_t ClaimLedger::share_on(uint32_t device) const {
   uint32_t sum = 0;
   for (const auto& [name, held] : held_)
-    for (uint32_t at : held.grant.devices) sum += at == device ? held.milli() : 0;
+    for (uint32_t at : held.grant.devices)
+      sum += at == device && !held.is_parked ? held.milli() : 0;
   return sum;
 }
 
@@ -98,6 +112,7 @@ void ClaimLedger::Propose(Held& held, const ClaimGrant& grant) {
       grant.quota_revision == held.refused_revision || held.wanted)
     return;
   Status judged = CheckValues(grant);
+  if (judged.ok() && (held.is_parked || held.is_parking)) judged = {Code::kRefused, "it is parked"};
   if (judged.ok() && grant.devices != held.grant.devices)
     judged = {Code::kRefused, "a claim keeps its devices in its epoch"};
   for (uint32_t device : held.grant.devices)
@@ -131,6 +146,49 @@ void ClaimLedger::FinishChange(const std::string& claim, uint64_t revision,
   held.wanted.reset();
 }
 
+std::vector<ClaimLedger::Parking> ClaimLedger::TakeParkings() {
+  return std::exchange(parkings_, {});
+}
+
+void ClaimLedger::FinishParking(const std::string& claim, const std::string& refused) {
+  auto found = held_.find(claim);
+  if (found == held_.end() || !found->second.is_parking) return;
+  found->second.is_parking = false;
+  found->second.is_parked = refused.empty();
+  found->second.park_refused = refused;
+}
+
+void ClaimLedger::Park(Held& held, bool is_wanted) {
+  const ClaimGrant& grant = held.grant;
+  if (is_wanted) {
+    if (held.is_parked) held.park_refused.clear();
+    if (held.is_parked || held.is_parking || !held.park_refused.empty()) return;
+    const uint64_t left = park_bytes_ - std::min(park_bytes_, parked_bytes());
+    if (park_bytes_ == 0) {
+      held.park_refused = "this host parks no claims";
+    } else if (held.wanted) {
+      held.park_refused = "it is being changed";
+    } else if (SlabOf(grant) > left) {
+      held.park_refused = "host memory: asked " + std::to_string(SlabOf(grant)) + " bytes, " +
+                          std::to_string(left) + " left of " + std::to_string(park_bytes_);
+    } else {
+      held.is_parking = true;
+      parkings_.push_back({grant.claim, true});
+    }
+    return;
+  }
+  held.park_refused.clear();
+  if (!held.is_parked && !held.is_parking) return;
+  for (uint32_t device : grant.devices) {
+    Status room = held.is_parked ? CheckRoom(grant, device, nullptr) : Status();
+    if (room.ok()) continue;
+    held.park_refused = room.message();
+    return;
+  }
+  held.is_parked = held.is_parking = false;
+  parkings_.push_back({grant.claim, false});
+}
+
 Result<std::vector<std::string>> ClaimLedger::Answer(uint64_t beat, uint64_t number, uint64_t term,
                                                      const std::vector<ClaimGrant>& grants,
                                                      Ns now) {
@@ -162,13 +220,15 @@ Result<std::vector<std::string>> ClaimLedger::Answer(uint64_t beat, uint64_t num
       if (held->second.grant.epoch == grant.epoch && !held->second.is_ending) {
         held->second.until = until;
         Propose(held->second, grant);
+        Park(held->second, grant.is_parked);
       } else if (!held->second.is_ending) {
         std::string name = held->first;  // moved away and back unseen: the old one ends first
         if (End(held)) ends.push_back(name);
       }
       continue;
     }
-    Status judged = Judge(grant);
+    Status judged =
+        grant.is_parked ? Status(Code::kRefused, "it has nothing here to be parked") : Judge(grant);
     if (!judged.ok()) {
       refused_[grant.claim] = {grant.epoch, judged.message()};
       continue;
@@ -222,6 +282,7 @@ Status ClaimLedger::OpenSeat(const std::string& claim, uint64_t epoch, Ns now) {
     return refuse("the lease is of epoch " + std::to_string(epoch) + ", the claim's is " +
                   std::to_string(held.grant.epoch) + "; ask the pool again");
   if (held.is_ending || now >= held.until) return refuse("it is ending here");
+  if (held.is_parked || held.is_parking) return refuse("it is parked; wait until it has its place");
   if (held.sessions >= held.grant.seats)
     return refuse("all its " + std::to_string(held.grant.seats) + " seat(s) are taken");
   ++held.sessions;

@@ -26,13 +26,16 @@ struct ClaimGrant {
   uint32_t seats = 1;            // sessions at once
   Ns hold_ns = 0;                // how long it lasts without another answer
   uint64_t quota_revision = 0;   // counts changes of the above but epoch, devices, hold
+  bool is_parked = false;        // its memory is to be in host memory, none of it on its devices
 };
 
 // Time comes in with every call; it never goes back.
 class ClaimLedger {
  public:
   // `net_ceiling`: bytes a second of the network that a claim may have; 0: no bound.
-  explicit ClaimLedger(std::vector<uint64_t> device_bytes, uint64_t net_ceiling = 0);
+  // `park_bytes`: host memory for claims that are parked; 0: none is.
+  explicit ClaimLedger(std::vector<uint64_t> device_bytes, uint64_t net_ceiling = 0,
+                       uint64_t park_bytes = 0);
 
   struct Held {
     ClaimGrant grant;
@@ -42,6 +45,9 @@ class ClaimLedger {
     std::optional<ClaimGrant> wanted;  // a change under way; the larger of both counts
     uint64_t refused_revision = 0;     // the last that could not be, and why
     std::string change_refused;
+    bool is_parking = false;   // on its way off its devices, which it has until it is
+    bool is_parked = false;    // it has none of its devices, and opens no sessions
+    std::string park_refused;  // why it is not as its grant says
 
     uint64_t bytes() const { return Most(&ClaimGrant::memory_bytes); }
     uint32_t milli() const { return Most(&ClaimGrant::share_milli); }
@@ -67,6 +73,15 @@ class ClaimLedger {
   // and says how it went ("": well) by FinishChange. Until then sessions get what was in force.
   std::vector<std::string> TakeChanges();
   void FinishChange(const std::string& claim, uint64_t revision, const std::string& refused);
+  // Claims that are to leave their devices or have them again: the caller sees to it, and says of
+  // those that leave how it went ("": nothing is there any more) by FinishParking. One that has its
+  // devices again has them at once.
+  struct Parking {
+    std::string claim;
+    bool leaves = false;
+  };
+  std::vector<Parking> TakeParkings();
+  void FinishParking(const std::string& claim, const std::string& refused);
   // Claims whose word is over; their sessions are to be ended.
   std::vector<std::string> Expire(Ns now);
   // When Expire has something to do next; a far time if never.
@@ -85,6 +100,8 @@ class ClaimLedger {
   };
   const std::map<std::string, Refusal>& refused() const { return refused_; }
   uint64_t term() const { return term_; }
+  // Of host memory, what parked claims have or are about to have: all that they may hold.
+  uint64_t parked_bytes() const;
   // Admitted on the device.
   uint64_t memory_on(uint32_t device) const;
   uint32_t share_on(uint32_t device) const;
@@ -95,13 +112,15 @@ class ClaimLedger {
   Status CheckValues(const ClaimGrant& grant) const;
   Status CheckRoom(const ClaimGrant& grant, uint32_t device, const Held* but_not) const;
   void Propose(Held& held, const ClaimGrant& grant);
+  void Park(Held& held, bool is_wanted);
   bool End(std::map<std::string, Held>::iterator held);
 
   const std::vector<uint64_t> device_bytes_;
-  const uint64_t net_ceiling_;
+  const uint64_t net_ceiling_, park_bytes_;
   std::map<std::string, Held> held_;
   std::map<std::string, Refusal> refused_;
   std::vector<std::string> changes_;
+  std::vector<Parking> parkings_;
   std::map<std::string, uint64_t> newest_;  // of claims that were here: nothing older opens again
   uint64_t term_ = 0, beat_ = 0;
   uint64_t answer_ = 0;  // the latest to that report

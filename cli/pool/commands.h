@@ -18,6 +18,8 @@ void AddPoolAudit(CLI::App& app, int& exit_code);
 void AddPoolAccounts(CLI::App& app, int& exit_code);
 void AddPoolApply(CLI::App& app, int& exit_code);
 void AddPoolLabel(CLI::App& app, int& exit_code);
+void AddPoolWatchClaim(CLI::App& app, int& exit_code);
+void AddPoolEnv(CLI::App& app, int& exit_code);
 void AddPoolReplay(CLI::App& app, int& exit_code);
 void AddK8sCommand(CLI::App& app, int& exit_code);
 

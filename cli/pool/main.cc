@@ -36,6 +36,8 @@ int main(int argc, char** argv) {
   farcall::cli::AddPoolAudit(app, exit_code);
   farcall::cli::AddPoolApply(app, exit_code);
   farcall::cli::AddPoolLabel(app, exit_code);
+  farcall::cli::AddPoolWatchClaim(app, exit_code);
+  farcall::cli::AddPoolEnv(app, exit_code);
   farcall::cli::AddPoolReplay(app, exit_code);
   farcall::cli::AddLoginCommands(app, exit_code);
   farcall::cli::AddK8sCommand(app, exit_code);

@@ -10,12 +10,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "cli/pool/commands.h"
 #include "cli/pool/oidc_flags.h"
@@ -37,6 +40,7 @@ struct Flags {
   pool::PoolServeOptions options;
   std::string token_file, token_verifier, join_token_file, placer = "pack", device = "cpu";
   OidcFlags oidc;
+  int hosts = 1;  // of `dev`
   double settle_seconds = 10;
   double min_run_seconds = static_cast<double>(options.timing.min_run) / 1000;
   double preempt_grace_seconds = static_cast<double>(options.timing.preempt_grace) / 1000;
@@ -56,6 +60,21 @@ void AddAddresses(CLI::App* command, Flags* flags) {
       ->add_option("--placer", flags->placer,
                    "placement of claims: pack (fill used GPUs first) or spread")
       ->check(CLI::IsMember({"pack", "spread"}))
+      ->capture_default_str();
+}
+
+void AddPreemption(CLI::App* command, Flags* flags) {
+  command
+      ->add_option("--min-run", flags->min_run_seconds,
+                   "seconds that a preemptible claim has its place before it may be preempted")
+      ->check(CheckSeconds)
+      ->check(CLI::Range(0.0, 1e6))
+      ->capture_default_str();
+  command
+      ->add_option("--preempt-grace", flags->preempt_grace_seconds,
+                   "seconds from the warning until a preempted claim loses its place")
+      ->check(CheckSeconds)
+      ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
 }
 
@@ -103,7 +122,7 @@ int Serve(Flags& flags) {
 }
 
 // A host on this machine, which ends with this process.
-pid_t StartHost(const std::string& url, const std::string& device) {
+pid_t StartHost(const std::string& url, const std::string& name, const std::string& device) {
   std::string program = server::ProgramBeside("/bin/farcall");
   pid_t parent = getpid(), child = fork();
   if (child != 0) return child;
@@ -114,21 +133,28 @@ pid_t StartHost(const std::string& url, const std::string& device) {
   sigprocmask(SIG_SETMASK, &none, nullptr);
   dup2(STDERR_FILENO, STDOUT_FILENO);  // our ready line is the only one
   execl(program.c_str(), "farcall", "serve", "--listen", "tcp://127.0.0.1:0", "--device",
-        device.c_str(), "--pool", url.c_str(), "--pool-name", "dev", "--log-level", "warn",
-        nullptr);
+        device.c_str(), "--pool", url.c_str(), "--pool-name", name.c_str(), "--park-claims",
+        "--log-level", "warn", nullptr);
   std::perror(program.c_str());
   _exit(127);
 }
 
-bool WaitReady(const std::string& url, pid_t host) {
+bool WaitReady(const std::string& url, const std::vector<pid_t>& hosts) {
   while (true) {
     pool::v1::HostList list;
-    if (pool::RestGet({url, "", {}}, "/v1/hosts", &list).ok() && list.hosts_size() != 0 &&
-        list.hosts(0).state() == "ready")
-      return true;
-    if (waitpid(host, nullptr, WNOHANG) == host) return false;
+    const bool is_told = pool::RestGet({url, "", {}}, "/v1/hosts", &list).ok();
+    const auto ready = std::count_if(list.hosts().begin(), list.hosts().end(),
+                                     [](const auto& host) { return host.state() == "ready"; });
+    if (is_told && ready == static_cast<ptrdiff_t>(hosts.size())) return true;
+    for (pid_t host : hosts)
+      if (waitpid(host, nullptr, WNOHANG) == host) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
+}
+
+// Of `dev`: "dev", "dev2", "dev3", ...
+std::string HostName(int number) {
+  return number == 1 ? "dev" : "dev" + std::to_string(number);
 }
 
 int Dev(Flags& flags) {
@@ -138,25 +164,28 @@ int Dev(Flags& flags) {
   options.store = std::string(folder) + "/pool.db";
   options.spread = flags.placer == "spread";
   options.timing.settle = 0;  // there is nothing to settle
-  pid_t host = -1;
+  options.timing.min_run = static_cast<pool::Ms>(flags.min_run_seconds * 1000);
+  options.timing.preempt_grace = static_cast<pool::Ms>(flags.preempt_grace_seconds * 1000);
+  std::vector<pid_t> hosts;
+  bool has_hosts = false;
   int code = pool::ServePool(options, [&](const std::string& url, const std::string& line) {
-    host = StartHost(url, flags.device);
-    if (!WaitReady(url, host)) {
-      std::fprintf(stderr, "farcall pool dev: the host did not start\n");
-      host = -1;
+    for (int i = 1; i <= flags.hosts; ++i)
+      hosts.push_back(StartHost(url, HostName(i), flags.device));
+    has_hosts = WaitReady(url, hosts);
+    if (!has_hosts) {
+      std::fprintf(stderr, "farcall pool dev: a host did not start\n");
       return false;
     }
     std::printf("%s\n", line.c_str());
     std::fflush(stdout);
     return true;
   });
-  if (host > 0) {
+  for (pid_t host : hosts) {
     kill(host, SIGTERM);
     kill(host, SIGTERM);
-    waitpid(host, nullptr, 0);
-  } else if (code == 0) {
-    code = kExitFailure;
   }
+  for (pid_t host : hosts) waitpid(host, nullptr, 0);
+  if (!has_hosts && code == 0) code = kExitFailure;
   std::error_code ignored;
   std::filesystem::remove_all(folder, ignored);
   return code;
@@ -240,18 +269,10 @@ void AddPoolServeCommand(CLI::App& app, int& exit_code) {
       ->check(CheckSeconds)
       ->check(CLI::Range(0.0, 600.0))
       ->capture_default_str();
-  command
-      ->add_option("--min-run", flags->min_run_seconds,
-                   "seconds that a preemptible claim has its place before it may be preempted")
-      ->check(CheckSeconds)
-      ->check(CLI::Range(0.0, 1e6))
-      ->capture_default_str();
-  command
-      ->add_option("--preempt-grace", flags->preempt_grace_seconds,
-                   "seconds from the warning until a preempted claim loses its place")
-      ->check(CheckSeconds)
-      ->check(CLI::Range(0.0, 1e6))
-      ->capture_default_str();
+  AddPreemption(command, flags.get());
+  command->add_option("--preempt-webhook", flags->options.preempt_webhook,
+                      "http:// or https:// URL that gets a POST for each claim whose place is to "
+                      "be taken, and for what becomes of it");
   AddSequencerFlags(command, &flags->options.sequencer);
   command->footer(
       "Example: farcall pool serve --store /var/lib/farcall/pool.db --listen 0.0.0.0:7718 "
@@ -265,11 +286,15 @@ void AddPoolDevCommand(CLI::App& app, int& exit_code) {
   flags->options.listen = "127.0.0.1:0";
   flags->options.rest = "127.0.0.1:0";
   flags->options.grpc = "127.0.0.1:0";
-  CLI::App* command = app.add_subcommand("dev", "Runs a controller and one host on this machine");
+  CLI::App* command = app.add_subcommand("dev", "Runs a controller and hosts on this machine");
   AddAddresses(command, flags.get());
   AddSequencerFlags(command, &flags->options.sequencer);
   command->add_option("--device", flags->device, "device of the host, as in farcall serve")
       ->capture_default_str();
+  command->add_option("--hosts", flags->hosts, "number of hosts: dev, dev2, dev3, ...")
+      ->check(CLI::Range(1, 16))
+      ->capture_default_str();
+  AddPreemption(command, flags.get());
   command->footer("Example: farcall pool dev");
   command->callback([flags, &exit_code] { exit_code = Dev(*flags); });
 }

@@ -8,6 +8,7 @@
 #include "cli/pool/call.h"
 #include "cli/pool/commands.h"
 #include "cli/pool/flag_values.h"
+#include "cli/pool/gang.h"
 #include "cli/pool/pool_options.h"
 #include "cli/pool/queue_priority.h"
 #include "cli/quota_flags.h"
@@ -45,6 +46,7 @@ void Print(const pb::Claim& claim) {
     std::printf("  pod %s/%s, container %s%s", Printable(owner->space).c_str(),
                 Printable(owner->pod).c_str(), Printable(owner->container).c_str(),
                 owner->node.empty() ? "" : (", node " + Printable(owner->node)).c_str());
+  if (!claim.gang().empty()) std::printf("  rank %u of %u", claim.rank(), claim.gang_size());
   if (claim.sessions() != 0) std::printf("  %u session(s)", claim.sessions());
   if (claim.host_lost()) std::printf("  host_lost");
   if (!claim.reason().empty())
@@ -55,7 +57,7 @@ void Print(const pb::Claim& claim) {
 struct RequestFlags {
   pb::ClaimRequest request;
   QuotaFlags quota;
-  uint32_t count = 1, seats = 0;
+  uint32_t count = 1, seats = 0, gang = 0;
   double wait = 60, lifetime = 0;
   bool keep = false;
 };
@@ -105,8 +107,53 @@ int TellNoPlace(const PoolOptions& pool, const RequestFlags& flags, const pb::Cl
   return kExitNoPlace;
 }
 
+std::string DurationText(int64_t ms) {
+  const long long seconds = ms / 1000;
+  char text[48];
+  if (seconds < 3600)
+    std::snprintf(text, sizeof(text), "%lld:%02lld min", seconds / 60, seconds % 60);
+  else
+    std::snprintf(text, sizeof(text), "%lld:%02lld h", seconds / 3600, seconds / 60 % 60);
+  return text;
+}
+
+void PrintExpected(const pb::Explanation& told) {
+  const std::string cut = told.cut_short() ? " (cut short after 100 ms)" : "";
+  if (told.has_starts_in_ms()) {
+    std::printf("  expected start: in %s", DurationText(told.starts_in_ms()).c_str());
+    if (told.has_starts_earliest_ms() && told.has_starts_latest_ms())
+      std::printf(", between %s and %s", DurationText(told.starts_earliest_ms()).c_str(),
+                  DurationText(told.starts_latest_ms()).c_str());
+    std::printf("%s\n", cut.c_str());
+  } else if (!told.start_basis().empty()) {
+    std::printf("  expected start: not known%s\n", cut.c_str());
+  }
+  if (!told.start_basis().empty())
+    std::printf("    if %s\n", Printable(told.start_basis(), kMaxMessageBytes).c_str());
+  if (!told.quota().empty())
+    std::printf("  quota: %s\n", Printable(told.quota(), kMaxMessageBytes).c_str());
+}
+
+void PrintPlan(const pb::Explanation& told) {
+  if (told.fits_now()) {
+    std::printf("it would start now on");
+    if (told.hosts_size() == 0) std::printf(" %s", Printable(told.host()).c_str());
+    for (const std::string& host : told.hosts()) std::printf(" %s", Printable(host).c_str());
+    std::printf("\n");
+  } else {
+    std::printf("it would wait: %s\n", Printable(told.why(), kMaxMessageBytes).c_str());
+  }
+  PrintExpected(told);
+}
+
 int Request(const PoolOptions& pool, RequestFlags& flags) {
   Fill(flags);
+  if (flags.gang != 0) {
+    pb::GangRequest gang;
+    gang.set_members(flags.gang);
+    *gang.mutable_member() = flags.request;
+    return RequestGang(pool, gang, flags.keep);
+  }
   pb::Claim claim;
   int code = Call(pool, "POST", "/v1/claims", &flags.request, &claim);
   if (code != 0) return code;
@@ -115,22 +162,17 @@ int Request(const PoolOptions& pool, RequestFlags& flags) {
   return has_place ? kExitOk : TellNoPlace(pool, flags, claim);
 }
 
-void AddRequest(CLI::App& app, int& exit_code) {
-  CLI::App* command =
-      app.add_subcommand("request", "Asks for a claim, and waits until it is bound");
-  auto pool = AddPoolOptions(command);
-  auto flags = std::make_shared<RequestFlags>();
+// What is asked for: of `request` and `plan`.
+void AddAskFlags(CLI::App* command, const std::shared_ptr<RequestFlags>& flags) {
   AddQuotaFlags(command, &flags->quota);
   command->add_option("--count", flags->count, "number of GPUs, all on one host")
       ->capture_default_str();
+  command
+      ->add_option(
+          "--gang", flags->gang,
+          "number of such claims that start together or not at all, on one host or several")
+      ->check(CLI::Range(1, 256));
   command->add_option("--seats", flags->seats, "sessions at a time (default: 64)");
-  command->add_option("--wait", flags->wait, "seconds to wait for a place")
-      ->check(CheckSeconds)
-      ->check(CLI::Range(0.0, 60.0))
-      ->capture_default_str();
-  command->add_flag("--keep", flags->keep,
-                    "leave a claim that got no place in the queue (default: release it and exit "
-                    "with 5)");
   command
       ->add_option("--lifetime", flags->lifetime,
                    "seconds after which the claim ends (default: none)")
@@ -175,11 +217,51 @@ void AddRequest(CLI::App& app, int& exit_code) {
   command->add_option_function<std::string>(
       "--placer", [flags](const std::string& text) { flags->request.set_placer(text); },
       "placement: pack or spread (default: the pool's)");
+}
+
+void AddRequest(CLI::App& app, int& exit_code) {
+  CLI::App* command =
+      app.add_subcommand("request", "Asks for a claim, and waits until it is bound");
+  auto pool = AddPoolOptions(command);
+  auto flags = std::make_shared<RequestFlags>();
+  AddAskFlags(command, flags);
+  command->add_option("--wait", flags->wait, "seconds to wait for a place")
+      ->check(CheckSeconds)
+      ->check(CLI::Range(0.0, 60.0))
+      ->capture_default_str();
+  command->add_flag("--keep", flags->keep,
+                    "leave a claim that got no place in the queue (default: release it and exit "
+                    "with 5)");
   command->footer(
       "Without --mem it is a whole GPU, without --net what its host allows.\n"
       "Example: farcall pool request --mem 4GiB --share 25%\n"
       "         FARCALL_CLAIM=c-... FARCALL_ENDPOINT=pool://127.0.0.1:7718 ./a.out");
   command->callback([pool, flags, &exit_code] { exit_code = Request(*pool, *flags); });
+}
+
+int Plan(const PoolOptions& pool, RequestFlags& flags) {
+  Fill(flags);
+  pb::Explanation told;
+  pb::GangRequest gang;
+  gang.set_members(flags.gang);
+  *gang.mutable_member() = flags.request;
+  const int code = flags.gang != 0 ? Call(pool, "POST", "/v1/gangs:plan", &gang, &told)
+                                   : Call(pool, "POST", "/v1/claims:plan", &flags.request, &told);
+  if (code != 0) return code;
+  if (!pool.json) PrintPlan(told);
+  return told.fits_now() ? kExitOk : kExitNoPlace;
+}
+
+void AddPlan(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand(
+      "plan", "Says whether a claim would fit now, where, and else when; makes none");
+  auto pool = AddPoolOptions(command);
+  auto flags = std::make_shared<RequestFlags>();
+  AddAskFlags(command, flags);
+  command->footer(
+      "It exits with 5 if the claim would have to wait.\n"
+      "Example: farcall pool plan --gang 4 --count 2");
+  command->callback([pool, flags, &exit_code] { exit_code = Plan(*pool, *flags); });
 }
 
 void AddOfClaim(CLI::App& app, int& exit_code, const char* name, const char* does,
@@ -252,6 +334,7 @@ int Explain(const PoolOptions& pool, const std::string& id) {
     std::printf("  starts if: %s\n", Printable(told.fits_if(), kMaxMessageBytes).c_str());
   for (const std::string& id : told.preempts())
     std::printf("  leaves for it: %s\n", Printable(id).c_str());
+  PrintExpected(told);
   return code;
 }
 
@@ -337,6 +420,7 @@ int List(const PoolOptions& pool, bool hosts) {
 
 void AddPoolVerbs(CLI::App& app, int& exit_code) {
   AddRequest(app, exit_code);
+  AddPlan(app, exit_code);
   AddSet(app, exit_code);
   AddJoinToken(app, exit_code);
   AddOfClaim(app, exit_code, "release", "Ends a claim", Release);

@@ -18,8 +18,9 @@ Ms After(Ms from, Ms wait) {
 }  // namespace
 
 const Claim* Core::Find(const std::string& id) const {
-  auto found = claims_.find(id);
-  return found == claims_.end() ? nullptr : &found->second;
+  if (auto found = claims_.find(id); found != claims_.end()) return &found->second;
+  auto gang = gangs_.find(id);
+  return gang == gangs_.end() ? nullptr : gang->second.begin()->second;
 }
 
 void Core::Load(std::vector<Claim> claims, std::vector<Host> hosts, Ms now,
@@ -30,6 +31,7 @@ void Core::Load(std::vector<Claim> claims, std::vector<Host> hosts, Ms now,
   settled_at_ = After(now, timing_.settle);
   join_tokens_ = std::move(join_tokens);
   LoadProjects(std::move(projects));
+  LoadGangs(&claims);
   for (Host& host : hosts) {
     host.state = HostState::kJoining;
     host.heard = host.suspect_since = now;
@@ -37,6 +39,7 @@ void Core::Load(std::vector<Claim> claims, std::vector<Host> hosts, Ms now,
     host.incarnation = host.beat = 0;
     host.claims.clear();
     for (Gpu& gpu : host.gpus) gpu.used_bytes = gpu.used_milli = gpu.claims = gpu.exclusive = 0;
+    host.parked_bytes = 0;
     revision_ = std::max(revision_, host.revision);
     std::string name = host.name;
     hosts_[name] = std::move(host);
@@ -60,8 +63,11 @@ void Core::Load(std::vector<Claim> claims, std::vector<Host> hosts, Ms now,
     revision_ = std::max(revision_, claim.revision);
     last_order_ = std::max(last_order_, claim.order);
     if (!claim.idempotency_key.empty()) by_key_[{claim.tenant, claim.idempotency_key}] = id;
+    if (!claim.gang.empty()) gangs_[claim.gang][claim.member] = &claim;
     if (!IsOver(claim.state)) ++tenants_[claim.tenant].claims;
-    if (HoldsCapacity(claim.state)) {
+    claim.is_parked = claim.state == ClaimState::kParked ||
+                      (claim.is_parked && claim.state == ClaimState::kReleasing);
+    if (HasHost(claim.state)) {
       auto [host, is_new] = hosts_.try_emplace(claim.host);
       if (is_new) {
         host->second.name = claim.host;
@@ -69,7 +75,11 @@ void Core::Load(std::vector<Claim> claims, std::vector<Host> hosts, Ms now,
       }
       Hold(claim, true);
     }
-    if (claim.state == ClaimState::kPending) Enqueue(claim);
+    if (WaitsForPlace(claim.state)) CountWaiting(claim, true);
+  }
+  for (const auto& [id, claim] : claims_) {
+    const bool stands_for_all = claim.gang.empty() || claim.member == 0;
+    if (WaitsForPlace(claim.state) && stands_for_all) Enqueue(claim);
     Arm(claim);
   }
   if (revision_ != 0) revision_ += kUnstored;
@@ -102,7 +112,8 @@ void Core::On(const RequestClaim& event) {
   if (auto known = by_key_.find({event.tenant, event.idempotency_key});
       !event.idempotency_key.empty() && known != by_key_.end() &&
       !(event.is_run && IsOver(claims_.at(known->second).state))) {
-    if (!event.is_run && claims_.at(known->second).ask != ask)
+    const Claim& older = claims_.at(known->second);
+    if (!event.is_run && (older.ask != ask || older.gang_size != event.members))
       return Refuse(RefusalCode::kConflict, "this Idempotency-Key was used for another request",
                     "Idempotency-Key", "use a new key for a new request");
     effects_->claim = known->second;
@@ -110,10 +121,15 @@ void Core::On(const RequestClaim& event) {
   }
   auto [wrong, field] = FaultOf(ask);
   if (!wrong.empty()) return Refuse(RefusalCode::kInvalid, wrong, field);
-  if (event.id.empty() || claims_.count(event.id) != 0)
+  if (event.members > kMaxGang)
+    return Refuse(RefusalCode::kInvalid,
+                  "members " + std::to_string(event.members) + ": 1 to " + std::to_string(kMaxGang),
+                  "members");
+  if (event.id.empty() || claims_.count(event.id) != 0 || gangs_.count(event.id) != 0)
     return Refuse(RefusalCode::kConflict, "there is a claim '" + event.id + "' already", "id");
-  if (!MayWait(ask.project, event.tenant) || !TakeOne(event.tenant)) return;
-  Claim& claim = claims_[event.id];
+  const uint32_t count = std::max(event.members, 1u);
+  if (!MayWait(ask.project, event.tenant, count)) return;
+  Claim claim;
   claim.id = event.id;
   claim.tenant = event.tenant;
   claim.owner = event.owner;
@@ -121,17 +137,35 @@ void Core::On(const RequestClaim& event) {
   claim.ask = ask;
   claim.created_unix = event.now_unix;
   claim.created = claim.since = now_;
-  claim.order = ++last_order_;
-  claim.turn = sequencer_->TurnOf(claim.order);
-  if (!claim.idempotency_key.empty()) by_key_[{claim.tenant, claim.idempotency_key}] = claim.id;
-  Enqueue(claim);
-  Store(claim);
-  Arm(claim);
-  effects_->claim = claim.id;
+  if (event.members != 0) {
+    claim.gang = event.id;
+    claim.gang_size = event.members;
+    if (std::string why = NeverFits(claim); !why.empty())
+      return Refuse(
+          RefusalCode::kConflict, why, "members",
+          "ask for fewer or smaller members; farcall pool list --hosts shows what there is");
+  }
+  if (!Take(event.tenant, count)) return;
+  for (claim.member = 0; claim.member < count; ++claim.member) Add(claim);
 }
 
-bool Core::TakeOne(const std::string& tenant) {
-  if (claims_.size() >= limits_.claims) {
+void Core::Add(Claim claim) {
+  if (!claim.gang.empty()) claim.id = claim.gang + "-" + std::to_string(claim.member);
+  claim.order = ++last_order_;
+  claim.turn = sequencer_->TurnOf(claim.order);
+  if (claim.member == 0) effects_->claim = claim.id;
+  if (claim.member == 0 && !claim.idempotency_key.empty())
+    by_key_[{claim.tenant, claim.idempotency_key}] = claim.id;
+  Claim& added = claims_[claim.id] = std::move(claim);
+  if (!added.gang.empty()) gangs_[added.gang][added.member] = &added;
+  CountWaiting(added, true);
+  Enqueue(added);
+  Store(added);
+  Arm(added);
+}
+
+bool Core::Take(const std::string& tenant, uint32_t claims) {
+  if (claims_.size() + claims > limits_.claims) {
     Refuse(RefusalCode::kTooMany,
            "the pool knows " + std::to_string(claims_.size()) + " claims, which is all it can", "",
            "those that are over are forgotten after an hour");
@@ -139,16 +173,16 @@ bool Core::TakeOne(const std::string& tenant) {
   }
   TenantUse& use = tenants_[tenant];
   if (!tenant.empty()) {
-    if (use.claims >= limits_.tenant_claims) {
+    if (use.claims + claims > limits_.tenant_claims) {
       Refuse(RefusalCode::kTooMany,
              "claims: this token has " + std::to_string(use.claims) + " of " +
                  std::to_string(limits_.tenant_claims),
              "", "release one, or let the pool's operator raise --max-tenant-claims");
       return false;
     }
-    const Ms cost = 60'000 / std::max(limits_.tenant_per_minute, 1u);
+    const Ms cost = 60'000 / std::max(limits_.tenant_per_minute, 1u) * claims;
     const Ms paid = std::max(use.paid_until, now_) + cost;
-    if (paid - now_ > cost * limits_.tenant_claims) {
+    if (paid - now_ > cost / claims * limits_.tenant_claims) {
       Refuse(RefusalCode::kTooMany,
              "claims: this token asks for more than " + std::to_string(limits_.tenant_per_minute) +
                  " a minute",
@@ -157,27 +191,27 @@ bool Core::TakeOne(const std::string& tenant) {
     }
     use.paid_until = paid;
   }
-  ++use.claims;
+  use.claims += claims;
   return true;
 }
 
 Claim* Core::Named(const std::string& id, const std::optional<std::string>& by,
                    const std::optional<uint64_t>& if_revision) {
-  auto found = claims_.find(id);
-  if (found == claims_.end() || (by && found->second.tenant != *by)) {
+  const Claim* named = Find(id);
+  if (named == nullptr || (by && named->tenant != *by)) {
     Refuse(RefusalCode::kNotFound, "there is no claim '" + id + "'", "id",
            "farcall pool list shows them");
     return nullptr;
   }
-  if (if_revision && *if_revision != found->second.revision) {
+  if (if_revision && *if_revision != named->revision) {
     Refuse(RefusalCode::kConflict,
            "revision " + std::to_string(*if_revision) + ": it is " +
-               std::to_string(found->second.revision) + " by now",
+               std::to_string(named->revision) + " by now",
            "If-Match", "read it again");
     return nullptr;
   }
-  effects_->claim = id;
-  return &found->second;
+  effects_->claim = named->id;
+  return &claims_.at(named->id);
 }
 
 void Core::On(const ReleaseClaim& event) {
@@ -189,7 +223,8 @@ void Core::On(const ReleaseClaim& event) {
     claim.requeues = false;
     claim.final_state = ClaimState::kReleased;
     claim.reason = event.reason;
-    return Store(claim);
+    Store(claim);
+    return FollowInGang(claim);
   }
   End(claim, ClaimState::kReleased, event.reason);
 }
@@ -223,6 +258,8 @@ void Core::MoveAsReported(Claim& claim, ClaimState to) {
   claim.state = to;
   claim.since = now_;
   claim.reason.clear();
+  claim.park_by = 0;
+  claim.is_out = false;
   Say(std::string("claim_").append(ToText(to)), claim.id, claim.host, "");
   NotifyHostOf(claim);
   Arm(claim);
@@ -230,39 +267,54 @@ void Core::MoveAsReported(Claim& claim, ClaimState to) {
 
 void Core::Move(Claim& claim, ClaimState to, const std::string& reason) {
   if (!MayBecome(claim.state, to)) std::abort();  // a fault of ours, not of a peer's
-  bool held = HoldsCapacity(claim.state), holds = HoldsCapacity(to);
-  if (claim.state == ClaimState::kPending) {
+  const bool had_host = HasHost(claim.state), has_host = HasHost(to);
+  const bool parks = to == ClaimState::kParked || (to == ClaimState::kReleasing && claim.is_parked);
+  if (WaitsForPlace(claim.state)) {
     Dequeue(claim);
-    DropKept(claim.id, holds);
+    CountWaiting(claim, false);
+    DropKept(LeaderOf(claim).id, IsGranted(to));
   }
-  if (held && !holds) Hold(claim, false);
+  if (had_host && !has_host) Hold(claim, false);
   if (IsOver(to)) {
     --tenants_.at(claim.tenant).claims;
     accounts_.EndClaim(claim.id, &effects_->accounts);
   }
   if (to != ClaimState::kPreempting) {
-    claim.preempted_by.clear();
+    SetLeaving(claim, "");
     claim.is_reclaimed = false;
   }
   claim.state = to;
   claim.since = now_;
   claim.reason = reason;
-  if (!held && holds) Hold(claim, true);
-  if (held && !holds) {
+  claim.is_accepted = claim.is_out = false;
+  claim.park_by = 0;
+  if (had_host && has_host && parks != claim.is_parked) {
+    Host& host = hosts_.at(claim.host);
+    Count(claim, host, false);
+    claim.is_parked = parks;
+    Count(claim, host, true);
+    if (parks) CapacityCame(&host);
+  }
+  if (!had_host && has_host) Hold(claim, true);
+  if (had_host && !has_host) {
     claim.host.clear();
     claim.devices.clear();
     claim.before.reset();
-    claim.was_granted = false;
+    claim.was_granted = claim.is_parked = false;
     claim.granted_until = 0;
   }
-  if (to == ClaimState::kPending) Enqueue(claim);
+  if (WaitsForPlace(to)) {
+    CountWaiting(claim, true);
+    Enqueue(claim);
+  }
   Say(std::string("claim_").append(ToText(to)), claim.id, claim.host, reason);
   Store(claim);
   Arm(claim);
+  FollowInGang(claim);
 }
 
 void Core::End(Claim& claim, ClaimState final_state, const std::string& reason, bool requeues) {
-  if (!HoldsCapacity(claim.state)) return Move(claim, final_state, reason);
+  if (!HasHost(claim.state)) return Move(claim, final_state, reason);
   claim.final_state = final_state;
   claim.requeues = requeues;
   if (claim.was_granted) {
@@ -287,6 +339,11 @@ void Core::Expire(Claim& claim) {
     effects_->erased_claims.emplace(claim.id, claim.tenant);
     auto key = by_key_.find({claim.tenant, claim.idempotency_key});
     if (key != by_key_.end() && key->second == claim.id) by_key_.erase(key);
+    if (!claim.gang.empty()) {
+      auto gang = gangs_.find(claim.gang);
+      gang->second.erase(claim.member);
+      if (gang->second.empty()) gangs_.erase(gang);
+    }
     claims_.erase(std::string(claim.id));
     return;
   }
@@ -300,6 +357,7 @@ void Core::Expire(Claim& claim) {
     case ClaimState::kBound:
       return End(claim, ClaimState::kExpired, "never_used");
     case ClaimState::kPreempting:
+      if (claim.park_by == 0 && MayPark(claim)) return AskToPark(claim);
       return End(claim, ClaimState::kFailed, "preempted by " + claim.preempted_by, true);
     default:
       return End(claim, ClaimState::kExpired, "idle");
@@ -320,9 +378,10 @@ Ms Core::DeadlineOf(const Claim& claim) const {
       at = std::max(After(claim.since, timing_.never_used), renewed);
       break;
     case ClaimState::kActive:
+    case ClaimState::kParked:
       break;
     case ClaimState::kPreempting:
-      at = After(claim.since, timing_.preempt_grace);
+      at = claim.park_by != 0 ? claim.park_by : After(claim.since, timing_.preempt_grace);
       break;
     case ClaimState::kIdle:
       at = claim.ask.on_disconnect_ms != 0 ? After(claim.since, claim.ask.on_disconnect_ms)
@@ -338,11 +397,23 @@ Ms Core::DeadlineOf(const Claim& claim) const {
 }
 
 void Core::Arm(const Claim& claim) {
-  Disarm(claim.id);
-  Ms at = DeadlineOf(claim);
-  if (at == kNever) return;
-  deadlines_.emplace(at, claim.id);
-  armed_[claim.id] = at;
+  auto arm = [this](const Claim& one, Ms at) {
+    Disarm(one.id);
+    if (at == kNever) return;
+    deadlines_.emplace(at, one.id);
+    armed_[one.id] = at;
+  };
+  auto is_bound = [](const Claim& one) {
+    return one.state == ClaimState::kBound || one.state == ClaimState::kActive ||
+           one.state == ClaimState::kIdle;
+  };
+  if (claim.gang.empty() || !is_bound(claim)) return arm(claim, DeadlineOf(claim));
+  // A gang is in use as long as any of its members is.
+  Ms last = 0;
+  for (const Claim* member : MembersOf(claim))
+    if (is_bound(*member)) last = std::max(last, DeadlineOf(*member));
+  for (const Claim* member : MembersOf(claim))
+    if (is_bound(*member)) arm(*member, last);
 }
 
 void Core::Disarm(const std::string& id) {
@@ -367,6 +438,10 @@ void Core::Hold(const Claim& claim, bool held) {
 }
 
 void Core::Count(const Claim& claim, Host& host, bool held) {
+  if (claim.is_parked) {
+    host.parked_bytes += held ? claim.slab_bytes() : uint64_t{0} - claim.slab_bytes();
+    return;
+  }
   CountPreemptible(claim, held);
   CountUse(claim, host, held);
   for (uint32_t device : claim.devices) {

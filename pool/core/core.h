@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "pool/core/accounts.h"
+#include "pool/core/gang_placer.h"
 #include "pool/core/placer.h"
 #include "pool/core/project.h"
 #include "pool/core/project_state.h"
@@ -37,6 +38,7 @@ struct Timing {
   Ms aging = 60'000;          // waiting, before a place is kept free for a claim; kNever: none is
   Ms min_run = 60'000;        // with a place, before a claim may be preempted
   Ms preempt_grace = 30'000;  // from the warning until a preempted claim loses its place
+  Ms park = 60'000;           // then, for its host to park it
 };
 
 // What one tenant, and all together, may take of the controller.
@@ -62,6 +64,8 @@ struct RequestClaim {
   int64_t now_unix = 0;
   // The key is a run's: whatever it asks for, it has one claim, and a new one after that is over.
   bool is_run = false;
+  // Of a gang, whose name is `id`: its members are claims ID-0, ID-1, ... 0: a claim alone.
+  uint32_t members = 0;
 };
 // `by`, of these three: the tenant who asks, for whom others' claims do not exist; nullopt: may
 // all.
@@ -235,7 +239,10 @@ class Core {
   const std::map<std::string, ProjectState>& projects() const { return projects_; }
   const ProjectState* FindProject(const std::string& name) const;
   const Accounts& accounts() const { return accounts_; }
+  // Of a gang's name: its first member.
   const Claim* Find(const std::string& id) const;
+  // Its members by number; fewer once it is over, none if nobody knows it.
+  std::vector<const Claim*> FindGang(const std::string& gang) const;
   Explanation Explain(const Claim& claim) const;  // core_explain.cc
   bool IsKeptFor(const Claim& claim) const { return kept_.count(claim.id) != 0; }
   const Sequencer& sequencer() const { return *sequencer_; }
@@ -245,8 +252,10 @@ class Core {
   // Claims that wait, as they would be tried now if each found a place; the first so many.
   std::vector<Waiting> InOrder(size_t most) const;
   // As Explain for a claim that is not made; and where it would go now.
-  Explanation Plan(const Ask& ask, std::optional<Place>* place) const;
+  //   members  of a gang; 0: of a claim alone
+  Explanation Plan(const Ask& ask, uint32_t members, std::optional<GangPlaces>* places) const;
   uint64_t revision() const { return revision_; }
+  // In the queue, where a gang is one.
   size_t pending() const { return pending_count_; }
 
   // Everything that must hold after every event; "" or what does not.
@@ -293,6 +302,7 @@ class Core {
   void On(const Tick& event);
 
   // Claims.
+  void Add(Claim claim);  // that is new
   void Move(Claim& claim, ClaimState to, const std::string& reason = "");
   void MoveAsReported(Claim& claim, ClaimState to);  // among those in which its host holds it
   // Out of whatever state: at once if no host can hold it, else by way of kReleasing.
@@ -307,12 +317,38 @@ class Core {
   // Why the host's GPUs have no room for so much; "": they have.
   std::string NoRoom(const Claim& claim, const Ask& ask, uint64_t memory_bytes) const;
   uint64_t BytesOf(const Ask& ask, const Host& host, const std::vector<uint32_t>& devices) const;
+  void ChangeAsk(Claim& claim, const Ask& ask);
   void Propose(Claim& claim, const Ask& ask);
   void OnReportedQuota(Claim& claim, const ReportedClaim& told);
   void EndChange(Claim& claim, const std::string& refused);
   std::string ShapeOf(const Claim& claim) const;
+  // The claim, or its gang, if all of it waits.
   void Enqueue(const Claim& claim);
   void Dequeue(const Claim& claim);
+
+  // Gangs (core_gang.cc). A claim alone is a gang of itself.
+  std::vector<Claim*> MembersOf(const Claim& claim);
+  std::vector<const Claim*> MembersOf(const Claim& claim) const;
+  const Claim& LeaderOf(const Claim& claim) const;  // who stands in the queue for all
+  Claim& LeaderOf(const Claim& claim);
+  bool WaitsAsWhole(const Claim& claim) const;
+  // What follows for the others from the state that the claim now has.
+  void FollowInGang(const Claim& claim);
+  void AcceptInGang(Claim& claim);  // its host has; binds all when all have
+  bool IsGangUsed(const Claim& claim) const;
+
+  // Parking (core_park.cc).
+  bool MayPark(const Claim& claim) const;
+  void AskToPark(Claim& claim);
+  void OnReportedParking(Claim& claim, const ReportedClaim& told);
+  // Where its gang was, if it may have that again; nullopt: not now.
+  std::optional<GangPlaces> OwnPlaces(const Claim& claim) const;
+  void Resume(Claim& claim);
+  std::string WhyParked(const Claim& claim) const;
+  // Why the hosts that there are, or the limits of its project, could never hold it; "": they can.
+  std::string NeverFits(const Claim& claim) const;
+  static void LoadGangs(std::vector<Claim>* claims);
+  std::string BrokenGang() const;
 
   // Configuration (core_config.cc).
   bool CanBe(const ApplyConfig& event);
@@ -322,14 +358,14 @@ class Core {
   void LoadProjects(std::vector<Project> projects);
   std::vector<ProjectState*> LineageOf(const std::string& name);
   void Establish(const Project& project);
-  bool MayWait(const std::string& project, const std::string& tenant);
+  bool MayWait(const std::string& project, const std::string& tenant, uint32_t claims);
   void CountWaiting(const Claim& claim, bool waits);
   void CountUse(const Claim& claim, const Host& host, bool held);
   static void CountModels(ProjectState* state, const Claim& claim, const Host& host, bool held);
   static Amounts AmountsOf(const Claim& claim, const Host& host);
-  // Of a claim that has no place: what is known, and what it would be there.
-  static Amounts AskedBy(const Ask& ask);
-  Amounts AmountsAt(const Claim& claim, const Place& place) const;
+  // Of a claim, or gang, that has no place: what is known, and what it would be there.
+  static Amounts AskedBy(const Claim& claim);
+  Amounts AmountsAt(const Claim& claim, const GangPlaces& places) const;
   std::string BrokenProject() const;
 
   // Hosts (core_hosts.cc).
@@ -357,16 +393,21 @@ class Core {
   size_t CloseLines(Shape& shape) const;
   static bool IsBehind(const Shape& shape, const Rank& rank);
   // Whether it fits somewhere; if not, the shape has failed for it.
-  std::optional<Place> PlaceFor(Shape& shape, const Claim& claim);
+  std::optional<GangPlaces> PlacesFor(Shape& shape, const Claim& claim);
+  // On hosts to which capacity has come; nullptr: on any.
+  std::optional<GangPlaces> Look(const std::vector<const Host*>* freed, const Claim& claim) const;
   void PlaceKept();
+  uint32_t PlaceOf(const Claim& claim) const;  // in the queue, from 1; 0: far behind
   std::string RuleOf(const Claim& claim) const;
   void ForgetRefusals();
   void Schedule();
   bool TryPlace(Shape& shape, Claim& claim);
-  void Put(Claim& claim, const Place& place);
+  void Put(Claim& claim, const GangPlaces& places);
+  void PutOne(Claim& claim, const Place& place);
   bool HasModelLimits(const Claim& claim) const;
 
   // Quotas (core_quota.cc).
+  static Bounds LimitsOf(const Project& project);
   // Which limit the claim would exceed there; "": none.
   std::string LimitOf(const Claim& claim, const Amounts& amounts) const;
   // The same of a claim that has a place, and is to grow to so much.
@@ -387,20 +428,24 @@ class Core {
   // Claims that leave for others (core_preempt.cc).
   void Preempt(const Claim& claim);
   std::vector<std::string> LeavingFor(const std::string& owner) const;
+  void SetLeaving(Claim& victim, const std::string& owner);
   static bool IsUsed(const Claim& claim);
   bool MayLeave(const Claim& claim, const Claim& whom) const;
   void PreemptLater();  // who has run for long enough by now
   void Spare(const std::string& owner);
   void CountPreemptible(const Claim& claim, bool held);  // Count does, for a claim with its place
 
-  // Places kept free for claims that wait long, or for which others leave (core_aging.cc).
+  // GangPlaces kept free for claims that wait long, or for which others leave (core_aging.cc).
   struct Kept {
-    std::string host;
-    std::vector<uint32_t> devices;
+    GangPlaces places;
     Ms since = 0;
     std::set<std::string> guests;  // claims placed there later; they leave room for its owner
+    bool IsOn(const std::string& host) const;
   };
   void KeepPlaces();
+  std::optional<GangPlaces> PlacesToKeep(const Claim& claim) const;
+  bool IsStillGood(const Claim& claim, const Place& place) const;
+  void MarkKeptOn(const Claim& owner, const Kept& kept, const Place& place);
   void DropKept(const std::string& owner, bool is_placed);
   bool IsStillGood(const std::string& owner, const Kept& kept) const;
   void MarkKept();  // on the hosts' GPUs, for the placer
@@ -413,8 +458,8 @@ class Core {
   Claim* Named(const std::string& id, const std::optional<std::string>& by,
                const std::optional<uint64_t>& if_revision);
   Host* NamedHost(const std::string& name, const std::optional<uint64_t>& if_revision);  // likewise
-  // One more claim of the tenant; or refuses.
-  bool TakeOne(const std::string& tenant);
+  // So many more claims of the tenant; or refuses.
+  bool Take(const std::string& tenant, uint32_t claims);
   void Refuse(RefusalCode code, std::string message, std::string field = "", std::string hint = "");
 
   const Timing timing_;
@@ -423,6 +468,8 @@ class Core {
   std::unique_ptr<const Sequencer> sequencer_;
   Ms now_ = 0, settled_at_ = 0;
   std::map<std::string, Claim> claims_;
+  std::map<std::string, std::map<uint32_t, Claim*>> gangs_;  // members by number
+  std::string following_;  // the gang whose members follow one of them
   Hosts hosts_;
   std::map<std::string, JoinToken> join_tokens_;  // by hash
   Accounts accounts_;
@@ -447,6 +494,7 @@ class Core {
   std::set<std::pair<Ms, std::string>> deadlines_;
   std::map<std::string, Ms> armed_;
   std::map<std::string, Kept> kept_;                                    // by claim
+  std::map<std::string, std::set<std::string>> leaving_;                // for whom, and who
   std::map<int32_t, std::map<std::string, const Claim*>> preemptible_;  // with a place, by priority
   std::map<std::string, Ms> avoiding_;  // pending claims and when they try all hosts again
   std::set<std::string> beats_;         // hosts that have to be told, of the event under way

@@ -27,35 +27,51 @@ bool CouldTake(const Gpu& gpu, const Ask& ask) {
          MatchesGpu(ask.selector, gpu.name) && ask.memory_bytes <= gpu.memory_bytes;
 }
 
-bool IsOpen(const Host& host) {
-  return host.state == HostState::kReady && !host.is_closed();
+bool MayKeepOn(const Host& host, const Claim& claim) {
+  return host.state == HostState::kReady && !host.is_closed() && AllowsNet(host, claim.ask) &&
+         claim.avoid.count(host.name) == 0 &&
+         (claim.ask.host.empty() || claim.ask.host == host.name) &&
+         MatchesHost(claim.ask.selector, host.name, host.labels);
 }
 
 }  // namespace
 
+bool Core::Kept::IsOn(const std::string& host) const {
+  return std::any_of(places.begin(), places.end(),
+                     [&](const Place& place) { return place.host == host; });
+}
+
 bool Core::IsStillGood(const std::string& owner, const Kept& kept) const {
   auto claim = claims_.find(owner);
-  auto host = hosts_.find(kept.host);
-  if (claim == claims_.end() || claim->second.state != ClaimState::kPending ||
-      host == hosts_.end() || !IsOpen(host->second) || claim->second.avoid.count(kept.host) != 0 ||
-      kept.devices.size() != claim->second.ask.count ||
-      !AllowsNet(host->second, claim->second.ask) ||
-      !MatchesHost(claim->second.ask.selector, kept.host, host->second.labels))
+  return claim != claims_.end() && WaitsAsWhole(claim->second) &&
+         kept.places.size() == claim->second.members() &&
+         std::all_of(kept.places.begin(), kept.places.end(),
+                     [&](const Place& place) { return IsStillGood(claim->second, place); });
+}
+
+bool Core::IsStillGood(const Claim& claim, const Place& place) const {
+  const Ask& ask = claim.ask;
+  auto host = hosts_.find(place.host);
+  if (claim.state == ClaimState::kParked)
+    return host != hosts_.end() && host->second.state == HostState::kReady;
+  if (host == hosts_.end() || !MayKeepOn(host->second, claim) || place.devices.size() != ask.count)
     return false;
-  const Ask& ask = claim->second.ask;
-  return (ask.host.empty() || ask.host == kept.host) &&
-         std::all_of(kept.devices.begin(), kept.devices.end(), [&](uint32_t device) {
-           return device < host->second.gpus.size() && CouldTake(host->second.gpus[device], ask);
-         });
+  return std::all_of(place.devices.begin(), place.devices.end(), [&](uint32_t device) {
+    return device < host->second.gpus.size() && CouldTake(host->second.gpus[device], ask);
+  });
 }
 
 void Core::DropKept(const std::string& owner, bool is_placed) {
   if (kept_.count(owner) == 0) return;
   Spare(owner);
-  auto host = hosts_.find(kept_.at(owner).host);
+  const GangPlaces places = kept_.at(owner).places;
   kept_.erase(owner);
   // For those who were kept out.
-  if (!is_placed) CapacityCame(host == hosts_.end() ? nullptr : &host->second);
+  if (!is_placed)
+    for (const Place& place : places) {
+      auto host = hosts_.find(place.host);
+      CapacityCame(host == hosts_.end() ? nullptr : &host->second);
+    }
   MarkKept();
 }
 
@@ -74,65 +90,92 @@ void Core::KeepPlaces() {
       aged.push_back(waiting.claim);
   for (const Claim* claim : aged) {
     if (kept_.size() >= kMaxKept) break;
-    using Score = std::tuple<double, std::string>;
-    Score best(kNever, "");
-    Kept kept;
-    for (const auto& [name, host] : hosts_) {
-      if (!IsOpen(host) || !AllowsNet(host, claim->ask) || claim->avoid.count(name) != 0 ||
-          !(claim->ask.host.empty() || claim->ask.host == name) ||
-          !MatchesHost(claim->ask.selector, name, host.labels))
-        continue;
-      std::vector<std::pair<double, uint32_t>> fit;
-      for (uint32_t i = 0; i < host.gpus.size(); ++i)
-        if (!host.gpus[i].kept_for && CouldTake(host.gpus[i], claim->ask))
-          fit.emplace_back(Missing(host.gpus[i], claim->ask), i);
-      if (fit.size() < claim->ask.count) continue;
-      std::sort(fit.begin(), fit.end());
+    std::optional<GangPlaces> places = PlacesToKeep(*claim);
+    if (!places) continue;
+    kept_[claim->id] = {*places, now_, {}};
+    for (const Place& place : *places) Say("claim_place_kept", claim->id, place.host, "");
+    MarkKept();
+    for (const Place& place : *places) CapacityCame(&hosts_.at(place.host));  // judged anew
+  }
+}
+
+// Each member's part of a host is as many GPUs as it asks for, those first where the least has to
+// go; of all hosts' parts the members get those where the least has to go in all.
+std::optional<GangPlaces> Core::PlacesToKeep(const Claim& claim) const {
+  if (claim.state == ClaimState::kParked) {  // none but its own
+    GangPlaces own;
+    for (const Claim* one : MembersOf(claim)) {
+      const Host& host = hosts_.at(one->host);
+      for (uint32_t device : one->devices)
+        if (host.state != HostState::kReady || device >= host.gpus.size() ||
+            host.gpus[device].kept_for)
+          return std::nullopt;
+      own.push_back({one->host, one->devices});
+    }
+    return own;
+  }
+  using Part = std::tuple<double, std::string, std::vector<uint32_t>>;
+  std::vector<Part> parts;
+  const size_t count = std::max(claim.ask.count, 1u);
+  for (const auto& [name, host] : hosts_) {
+    if (!MayKeepOn(host, claim)) continue;
+    std::vector<std::pair<double, uint32_t>> fit;
+    for (uint32_t i = 0; i < host.gpus.size(); ++i)
+      if (!host.gpus[i].kept_for && CouldTake(host.gpus[i], claim.ask))
+        fit.emplace_back(Missing(host.gpus[i], claim.ask), i);
+    std::sort(fit.begin(), fit.end());
+    for (size_t first = 0; first + count <= fit.size() && first / count < claim.members();
+         first += count) {
       double missing = 0;
       std::vector<uint32_t> devices;
-      for (uint32_t i = 0; i < claim->ask.count; ++i) {
+      for (size_t i = first; i < first + count; ++i) {
         missing += fit[i].first;
         devices.push_back(fit[i].second);
       }
-      if (Score score(missing, name); score < best) {
-        best = score;
-        kept = {name, devices, now_, {}};
-      }
+      parts.emplace_back(missing, name, std::move(devices));
     }
-    if (kept.devices.empty()) continue;
-    kept_[claim->id] = kept;
-    Say("claim_place_kept", claim->id, kept.host, "");
-    MarkKept();
-    CapacityCame(&hosts_.at(kept.host));  // what fits there is judged anew
   }
+  if (parts.size() < claim.members()) return std::nullopt;
+  std::partial_sort(parts.begin(), parts.begin() + static_cast<ptrdiff_t>(claim.members()),
+                    parts.end());
+  GangPlaces places;
+  for (uint32_t i = 0; i < claim.members(); ++i)
+    places.push_back({std::get<1>(parts[i]), std::get<2>(parts[i])});
+  return places;
 }
 
 void Core::MarkKept() {
   for (auto& [name, host] : hosts_)
     for (Gpu& gpu : host.gpus) gpu.kept_for.reset();
   for (auto& [owner, kept] : kept_) {
-    auto host = hosts_.find(kept.host);
-    if (host == hosts_.end()) continue;
-    const Claim& claim = claims_.at(owner);
     std::erase_if(kept.guests, [&](const std::string& id) {
-      return host->second.claims.count(id) == 0;  // it has ended
+      auto guest = claims_.find(id);  // it has ended
+      return guest == claims_.end() || !HoldsGpus(guest->second);
     });
-    for (uint32_t device : kept.devices) {
-      if (device >= host->second.gpus.size()) continue;
-      Gpu& gpu = host->second.gpus[device];
-      uint64_t bytes = claim.ask.memory_bytes == 0 ? gpu.memory_bytes : claim.ask.memory_bytes;
-      uint32_t milli = claim.ask.share_milli;
-      for (const std::string& id : kept.guests) {
-        const Claim& guest = claims_.at(id);
-        if (std::count(guest.devices.begin(), guest.devices.end(), device) == 0) continue;
-        bytes += guest.held_bytes();
-        milli += guest.held_milli();
-      }
-      gpu.kept_for = claim.rank();
-      gpu.is_kept_strictly = sequencer_->is_by_project();
-      gpu.guest_bytes = gpu.memory_bytes - std::min(gpu.memory_bytes, bytes);
-      gpu.guest_milli = kWholeMilli - std::min(kWholeMilli, milli);
+    for (const Place& place : kept.places) MarkKeptOn(claims_.at(owner), kept, place);
+  }
+}
+
+void Core::MarkKeptOn(const Claim& owner, const Kept& kept, const Place& place) {
+  auto host = hosts_.find(place.host);
+  if (host == hosts_.end()) return;
+  for (uint32_t device : place.devices) {
+    if (device >= host->second.gpus.size()) continue;
+    Gpu& gpu = host->second.gpus[device];
+    uint64_t bytes = owner.ask.memory_bytes == 0 ? gpu.memory_bytes : owner.ask.memory_bytes;
+    uint32_t milli = owner.ask.share_milli;
+    for (const std::string& id : kept.guests) {
+      const Claim& guest = claims_.at(id);
+      if (guest.host != place.host ||
+          std::count(guest.devices.begin(), guest.devices.end(), device) == 0)
+        continue;
+      bytes += guest.held_bytes();
+      milli += guest.held_milli();
     }
+    gpu.kept_for = owner.rank();
+    gpu.is_kept_strictly = sequencer_->is_by_project();
+    gpu.guest_bytes = gpu.memory_bytes - std::min(gpu.memory_bytes, bytes);
+    gpu.guest_milli = kWholeMilli - std::min(kWholeMilli, milli);
   }
 }
 

@@ -44,23 +44,36 @@ void Core::On(const ChangeClaim& event) {
   if (auto [wrong, field] = FaultOf(ask); !wrong.empty())
     return Refuse(RefusalCode::kInvalid, wrong, field);
   if (ask == claim->ask) return;
+  if ((claim->state == ClaimState::kParked || claim->park_by != 0) && !SameQuota(ask, claim->ask))
+    return Refuse(RefusalCode::kConflict,
+                  "claim '" + claim->id + "' is parked: its size stays until it runs again", "id");
+  if (!claim->gang.empty() && !SameQuota(ask, claim->ask))
+    return Refuse(RefusalCode::kConflict,
+                  "claim '" + claim->id + "' is of gang '" + claim->gang +
+                      "', whose members keep the size that they were asked for with",
+                  "id", "release the gang and ask for another");
   if (claim->state != ClaimState::kPending && !SameQuota(ask, claim->ask))
     return Propose(*claim, ask);
-  bool waits = claim->state == ClaimState::kPending;
+  for (Claim* member : MembersOf(*claim)) ChangeAsk(*member, ask);
+}
+
+void Core::ChangeAsk(Claim& claim, const Ask& ask) {
+  const bool waits = WaitsForPlace(claim.state);
   if (waits) {
-    Dequeue(*claim);
-    DropKept(claim->id, false);
+    Dequeue(claim);
+    DropKept(LeaderOf(claim).id, false);
   }
-  if (claim->state == ClaimState::kPreempting) Spare(claim->preempted_by);  // judged anew
-  if (!waits) CountPreemptible(*claim, false);
-  claim->ask = ask;
-  if (!waits) CountPreemptible(*claim, true);
+  if (claim.state == ClaimState::kPreempting) Spare(claim.preempted_by);  // judged anew
+  const bool is_held = HoldsGpus(claim);
+  if (is_held) CountPreemptible(claim, false);
+  claim.ask = ask;
+  if (is_held) CountPreemptible(claim, true);
   if (waits) {
-    claim->avoid.clear();  // who refused that may take this
-    Enqueue(*claim);
+    claim.avoid.clear();  // who refused that may take this
+    Enqueue(claim);
   }
-  Store(*claim);
-  Arm(*claim);
+  Store(claim);
+  Arm(claim);
 }
 
 uint64_t Core::BytesOf(const Ask& ask, const Host& host,
@@ -86,7 +99,7 @@ std::string Core::NoRoom(const Claim& claim, const Ask& ask, uint64_t memory_byt
       return "memory " + text(memory_bytes) + ": " + where + " has " + text(bytes) +
              " bytes for this claim";
     for (const auto& [owner, kept] : kept_)
-      if (kept.host == host.name && kept.guests.count(claim.id) != 0 && gpu.kept_for &&
+      if (kept.IsOn(host.name) && kept.guests.count(claim.id) != 0 && gpu.kept_for &&
           (memory_bytes > gpu.guest_bytes + claim.held_bytes() ||
            ask.share_milli > gpu.guest_milli + claim.held_milli()))
         return where + " is kept for a claim before it in the queue";

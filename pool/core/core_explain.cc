@@ -34,7 +34,10 @@ std::string AskText(const Ask& ask) {
 
 std::string Why(const Claim& claim, const Pass& pass, uint32_t place) {
   auto removed = [&](Filter filter) { return pass.removed[static_cast<size_t>(filter)]; };
-  std::string why = "asks " + AskText(claim.ask);
+  std::string why = claim.gang.empty()
+                        ? "asks " + AskText(claim.ask)
+                        : "a gang of " + std::to_string(claim.gang_size) + ", each asks " +
+                              AskText(claim.ask) + "; all start together or none";
   if (pass.gpus == 0) return why + ": no host has joined the pool";
   why += ": of " + std::to_string(pass.gpus) + " GPU(s)";
   auto add = [&](Filter filter, const std::string& what) {
@@ -54,7 +57,11 @@ std::string Why(const Claim& claim, const Pass& pass, uint32_t place) {
   add(Filter::kKept, "kept for claims before it in the queue");
   add(Filter::kTooFew, "on hosts with too few of them");
   add(Filter::kQuota, "of models of which its project may have no more");
-  if (!pass.could_ever_fit) why += "; none could ever take it";
+  if (!claim.gang.empty())
+    why += "; room for " + std::to_string(std::min(pass.members_now, claim.gang_size)) + " of " +
+           std::to_string(claim.gang_size) + " members";
+  if (!pass.could_ever_fit)
+    why += claim.gang.empty() ? "; none could ever take it" : "; there could never be room for all";
   if (place != 0) why += "; place " + std::to_string(place) + " in the queue";
   return why;
 }
@@ -81,6 +88,9 @@ std::string FitsIf(const Claim& claim, const Pass& pass, const std::string& limi
   add(Filter::kClosed, "a closed host is opened (farcall pool uncordon)");
   add(Filter::kTooFew, "one host has all of its GPUs free");
   add(Filter::kQuota, "its project's quota of that model is raised");
+  if (!claim.gang.empty() && pass.members_now < claim.gang_size)
+    fits =
+        std::to_string(claim.gang_size - pass.members_now) + " more member(s) find room: " + fits;
   return fits;
 }
 
@@ -121,17 +131,40 @@ std::string Core::RuleOf(const Claim& claim) const {
   return rule;
 }
 
-Explanation Core::Explain(const Claim& claim) const {
+uint32_t Core::PlaceOf(const Claim& claim) const {
+  const std::vector<Waiting> order = InOrder(kMaxPlaces);
+  for (size_t i = 0; i < order.size(); ++i)
+    if (order[i].claim == &claim) return static_cast<uint32_t>(i) + 1;
+  return 0;
+}
+
+Explanation Core::Explain(const Claim& of) const {
+  // The members of a gang wait as one.
+  const Claim& claim = WaitsAsWhole(of) ? LeaderOf(of) : of;
   Explanation told;
   told.state = claim.state;
   if (claim.state == ClaimState::kPreempting) {
     const Ms left = std::max<Ms>(0, claim.since + timing_.preempt_grace - now_);
-    told.why = "on " + claim.host + ", which it leaves in " + std::to_string((left + 999) / 1000) +
-               " s for claim " + claim.preempted_by +
+    told.why = "on " + claim.host +
+               (claim.park_by != 0
+                    ? ", which parks it"
+                    : ", which it leaves in " + std::to_string((left + 999) / 1000) + " s") +
+               " for claim " + claim.preempted_by +
                (claim.is_reclaimed ? ", whose project has not got what it deserves"
                                    : ", whose queue priority is higher") +
-               "; it is queued again then";
+               (MayPark(claim) || claim.park_by != 0 ? "; it is parked there then, and comes back"
+                                                     : "; it is queued again then");
     told.preempted_by = claim.preempted_by;
+    return told;
+  }
+  if (claim.state == ClaimState::kParked && WaitsAsWhole(claim)) {
+    told.place_in_queue = PlaceOf(claim);
+    told.why =
+        WhyParked(claim) + "; place " + std::to_string(told.place_in_queue) + " in the queue";
+    told.rule = RuleOf(claim);
+    told.limit = LimitOf(claim, AskedBy(claim));
+    if (!told.limit.empty()) told.why += "; it waits for " + told.limit;
+    told.fits_if = "what is on its GPUs now ends";
     return told;
   }
   if (claim.state != ClaimState::kPending) {
@@ -143,17 +176,17 @@ Explanation Core::Explain(const Claim& claim) const {
   Claim asks = claim;
   asks.shut_models = ShutModels(claim, false);
   told.pass = Examine(hosts_, asks);
-  const std::vector<Waiting> order = InOrder(kMaxPlaces);
-  for (size_t i = 0; i < order.size(); ++i)
-    if (order[i].claim == &claim) told.place_in_queue = static_cast<uint32_t>(i) + 1;
-  told.limit = LimitOf(claim, AskedBy(claim.ask));
+  told.place_in_queue = PlaceOf(claim);
+  told.limit = LimitOf(claim, AskedBy(claim));
   told.why = Why(claim, told.pass, told.place_in_queue);
   told.rule = RuleOf(claim);
   told.fits_if = FitsIf(claim, told.pass, told.limit);
   if (!told.limit.empty()) told.why += "; it waits for " + told.limit;
   told.preempts = LeavingFor(claim.id);
   if (auto kept = kept_.find(claim.id); kept != kept_.end()) {
-    told.why += "; a place on " + kept->second.host + " is kept for it";
+    told.why += claim.gang.empty()
+                    ? "; a place on " + kept->second.places.front().host + " is kept for it"
+                    : "; places for all of its members are kept for it";
     const size_t leaving = told.preempts.size();
     const size_t reclaimed = static_cast<size_t>(
         std::count_if(told.preempts.begin(), told.preempts.end(),
@@ -169,13 +202,17 @@ Explanation Core::Explain(const Claim& claim) const {
   return told;
 }
 
-Explanation Core::Plan(const Ask& ask, std::optional<Place>* place) const {
+Explanation Core::Plan(const Ask& ask, uint32_t members, std::optional<GangPlaces>* places) const {
   Claim claim;
   claim.ask = ask;
   claim.order = UINT64_MAX;  // it would be the last to come, of its queue priority
+  if (members != 0) {
+    claim.gang = "plan";
+    claim.gang_size = members;
+  }
   Explanation told;
   told.pass = Examine(hosts_, claim);
-  *place = FindPlace(hosts_, claim);
+  *places = FindPlaces(hosts_, claim);
   told.why = Why(claim, told.pass, 0);
   return told;
 }

@@ -121,6 +121,10 @@ void Core::TakeInventory(Host& host, const HostReport& report) {
     host.endpoints = report.endpoints;
     Store(host);
   }
+  if (host.park_bytes != report.park_bytes) {
+    host.park_bytes = report.park_bytes;
+    Store(host);
+  }
   if (host.net_ceiling != report.net_ceiling) {
     host.net_ceiling = report.net_ceiling;
     CapacityCame(&host);
@@ -157,6 +161,10 @@ void Core::OnReportedClaim(Host& host, const ReportedClaim& told) {
   bool runs = told.sessions != 0;
   switch (claim.state) {
     case ClaimState::kReserved:
+      if (!claim.gang.empty()) {
+        AcceptInGang(claim);
+        break;
+      }
       claim.placed = now_;
       MoveAsReported(claim, runs ? ClaimState::kActive : ClaimState::kBound);
       break;
@@ -171,6 +179,7 @@ void Core::OnReportedClaim(Host& host, const ReportedClaim& told) {
       break;
   }
   OnReportedQuota(claim, told);
+  OnReportedParking(claim, told);
 }
 
 // A store that was lost or is older than the host: running programs are not its victims.
@@ -209,9 +218,12 @@ void Core::Adopt(Host& host, const ReportedClaim& told) {
 
 void Core::OnRefusal(Host& host, Claim& claim, const std::string& why) {
   Say("claim_refused", claim.id, host.name, why);
-  if (claim.state == ClaimState::kReserved) {
-    claim.avoid.insert(host.name);
-    avoiding_[claim.id] = now_ + timing_.refused_pause;
+  if (claim.state == ClaimState::kParked) {
+    Move(claim, ClaimState::kPending, why);  // it has lost it
+  } else if (claim.state == ClaimState::kReserved) {
+    Claim& leader = LeaderOf(claim);
+    leader.avoid.insert(host.name);
+    avoiding_[leader.id] = now_ + timing_.refused_pause;
     Move(claim, ClaimState::kPending, why);
   } else {
     Move(claim, ClaimState::kFailed, why);  // its host has come back with less than it had
@@ -234,6 +246,8 @@ void Core::MissClaims(Host& host, const std::set<std::string>& told) {
     claim.sessions = 0;
     if (claim.state == ClaimState::kReleasing) Finish(claim);
     if (claim.state == ClaimState::kActive) MoveAsReported(claim, ClaimState::kIdle);
+    if (claim.state == ClaimState::kParked)
+      Move(claim, ClaimState::kPending, "its host has lost what it had parked");
   }
 }
 
@@ -247,7 +261,8 @@ std::vector<Grant> Core::GrantsOf(Host& host) {
     claim.granted_until = std::max(claim.granted_until, now_ + OrphanAfter(hold));
     grants.push_back({id, claim.epoch, claim.devices, claim.memory_bytes, claim.ask.share_milli,
                       claim.ask.limit_milli, claim.ask.priority, claim.ask.seats, hold,
-                      claim.quota_revision, claim.ask.net_bytes_per_s});
+                      claim.quota_revision, claim.ask.net_bytes_per_s,
+                      claim.is_parked || claim.park_by != 0});
   }
   return grants;
 }
@@ -333,9 +348,7 @@ void Core::On(const SetHost& event) {
   std::set<std::string> held = host.claims;
   for (const std::string& id : held) {
     Claim& claim = claims_.at(id);
-    const bool is_used = claim.state == ClaimState::kActive ||
-                         (claim.state == ClaimState::kPreempting && claim.sessions != 0);
-    if (IsGranted(claim.state) && !is_used)
+    if (IsGranted(claim.state) && !IsGangUsed(claim))
       End(claim, ClaimState::kFailed, "its host drains", true);
   }
 }

@@ -2,6 +2,8 @@
 // Preemption: a claim that fits nowhere may have the place of preemptible claims of a lower queue
 // priority. They are warned, go on until the grace is over, and are queued again. Their place is
 // kept for the claim meanwhile; if it goes elsewhere, or away, they stay.
+#include <algorithm>
+
 #include "pool/core/core.h"
 #include "pool/core/preempt.h"
 
@@ -18,10 +20,13 @@ bool Core::IsUsed(const Claim& claim) {
                            claim.state == ClaimState::kActive || claim.state == ClaimState::kIdle);
 }
 
+// A gang leaves as a whole.
 bool Core::MayLeave(const Claim& claim, const Claim& whom) const {
-  return IsUsed(claim) && claim.ask.preemptible &&
-         claim.ask.queue_priority < whom.ask.queue_priority &&
-         now_ - claim.placed >= timing_.min_run;
+  const std::vector<const Claim*> members = MembersOf(claim);
+  return claim.ask.preemptible && claim.ask.queue_priority < whom.ask.queue_priority &&
+         std::all_of(members.begin(), members.end(), [&](const Claim* one) {
+           return IsUsed(*one) && now_ - one->placed >= timing_.min_run;
+         });
 }
 
 void Core::CountPreemptible(const Claim& claim, bool held) {
@@ -36,22 +41,19 @@ void Core::CountPreemptible(const Claim& claim, bool held) {
 
 // Claims that leave the place that is kept for this one.
 std::vector<std::string> Core::LeavingFor(const std::string& owner) const {
-  std::vector<std::string> leaving;
-  auto kept = kept_.find(owner);
-  if (kept == kept_.end()) return leaving;
-  auto host = hosts_.find(kept->second.host);
-  if (host == hosts_.end()) return leaving;
-  for (const std::string& id : host->second.claims)
-    if (claims_.at(id).preempted_by == owner) leaving.push_back(id);
-  return leaving;
+  auto leaving = leaving_.find(owner);
+  if (leaving == leaving_.end()) return {};
+  return {leaving->second.begin(), leaving->second.end()};
 }
 
 void Core::Preempt(const Claim& claim) {
+  // Who is parked waits for its own place, which others leave when they end.
+  if (claim.state == ClaimState::kParked) return;
   if (preemptible_.empty() || now_ < settled_at_ || !LeavingFor(claim.id).empty()) return;
   const bool by_priority = preemptible_.begin()->first < claim.ask.queue_priority;
   std::set<const Claim*> reclaimable;
   if (MayReclaim(claim)) reclaimable = Reclaimable(claim);
-  if ((!by_priority && reclaimable.empty()) || !LimitOf(claim, AskedBy(claim.ask)).empty()) return;
+  if ((!by_priority && reclaimable.empty()) || !LimitOf(claim, AskedBy(claim)).empty()) return;
   Leavers leavers;
   for (const auto& [priority, claims] : preemptible_)
     for (const auto& [id, other] : claims)
@@ -60,16 +62,21 @@ void Core::Preempt(const Claim& claim) {
   Claim asks = claim;
   asks.shut_models = ShutModels(claim, /*by_deserved=*/!by_priority);
   std::optional<Eviction> found = FindEviction(hosts_, leavers, asks);
-  if (!found || !LimitOf(claim, AmountsAt(claim, found->place)).empty()) return;
-  kept_[claim.id] = {found->place.host, found->place.devices, now_, {}};
-  for (const std::string& id : found->victims) {
+  if (!found || !LimitOf(claim, AmountsAt(claim, found->places)).empty()) return;
+  kept_[claim.id] = {found->places, now_, {}};
+  std::set<const Claim*> victims;
+  for (const std::string& id : found->victims)
+    for (const Claim* member : MembersOf(claims_.at(id))) victims.insert(member);
+  std::map<std::string, bool> leave;  // and whether it is reclaimed
+  for (const Claim* victim : victims) leave[victim->id] = !MayLeave(*victim, claim);
+  for (const auto& [id, is_reclaimed] : leave) {
     Claim& victim = claims_.at(id);
-    victim.preempted_by = claim.id;
-    victim.is_reclaimed = !MayLeave(victim, claim);
+    SetLeaving(victim, claim.id);
+    victim.is_reclaimed = is_reclaimed;
     Move(victim, ClaimState::kPreempting, "leaves for claim " + claim.id);
   }
-  Say("claim_preempts", claim.id, found->place.host,
-      std::to_string(found->victims.size()) + " claim(s)");
+  Say("claim_preempts", claim.id, found->places.front().host,
+      std::to_string(leave.size()) + " claim(s)");
   MarkKept();
 }
 
@@ -82,6 +89,7 @@ void Core::PreemptLater() {
       for (const auto& [rank, id] : line.claims) {
         if (kept_.count(id) != 0) continue;
         const Claim& claim = claims_.at(id);
+        if (claim.state == ClaimState::kParked) break;
         if (rank.queue_priority > preemptible_.begin()->first || MayReclaim(claim))
           waiting[rank] = id;
         break;
@@ -96,11 +104,22 @@ void Core::PreemptLater() {
   looked_at_ = Rank{INT32_MAX, 0};  // from the first again
 }
 
+// "": it stays.
+void Core::SetLeaving(Claim& victim, const std::string& owner) {
+  if (auto leaving = leaving_.find(victim.preempted_by); leaving != leaving_.end()) {
+    leaving->second.erase(victim.id);
+    if (leaving->second.empty()) leaving_.erase(leaving);
+  }
+  victim.preempted_by = owner;
+  if (!owner.empty()) leaving_[owner].insert(victim.id);
+}
+
 // Whoever leaves for the claim stays.
 void Core::Spare(const std::string& owner) {
   for (const std::string& id : LeavingFor(owner)) {
     Claim& victim = claims_.at(id);
-    victim.preempted_by.clear();
+    SetLeaving(victim, "");
+    if (victim.park_by != 0) beats_.insert(victim.host);
     MoveAsReported(victim, victim.sessions != 0 ? ClaimState::kActive : ClaimState::kIdle);
     Store(victim);
   }

@@ -35,8 +35,7 @@ void Core::Establish(const Project& project) {
   state.parent = parent == projects_.end() ? nullptr : &parent->second;
   state.of_models.assign(project.models.size(), {});
   for (const auto& [id, claim] : claims_)
-    if (!project.models.empty() && HoldsCapacity(claim.state) &&
-        IsWithin(claim.ask.project, project.name))
+    if (!project.models.empty() && HoldsGpus(claim) && IsWithin(claim.ask.project, project.name))
       CountModels(&state, claim, hosts_.at(claim.host), true);
 }
 
@@ -84,7 +83,7 @@ void Core::On(const SetProject& event) {
     for (const auto& [line, claims] : shape.lines)
       if (IsWithin(line.first, name))
         for (const auto& [rank, id] : claims.claims) waiting.push_back(&claims_.at(id));
-  for (const Claim* claim : waiting) Dequeue(*claim);
+  for (const Claim* claim : waiting) Dequeue(*claim);  // each stands for its gang
   Project project = event.project;
   project.revision = ++revision_;
   Establish(project);
@@ -125,14 +124,14 @@ void Core::On(const DeleteProject& event) {
   Say("project_deleted", "", "", event.name);
 }
 
-// Whether one more may wait in the project; or refuses.
-bool Core::MayWait(const std::string& name, const std::string& tenant) {
+// Whether so many more may wait in the project; or refuses.
+bool Core::MayWait(const std::string& name, const std::string& tenant, uint32_t claims) {
   if (projects_.count(name) == 0) {
     Refuse(RefusalCode::kInvalid, "there is no project '" + name + "'", "project", kListsThem);
     return false;
   }
   auto full = [&](uint32_t most, size_t waiting, const std::string& whose) {
-    if (most == 0 || waiting < most) return false;
+    if (most == 0 || waiting + claims <= most) return false;
     Refuse(RefusalCode::kTooMany,
            whose + ": " + std::to_string(waiting) + " claims wait, of " + std::to_string(most) +
                " that may",
@@ -218,7 +217,8 @@ std::string Core::BrokenProject() const {
     if (IsOver(claim.state)) continue;
     if (FindProject(claim.ask.project) == nullptr)
       return "claim " + id + " is of project '" + claim.ask.project + "', which is not there";
-    const bool is_held = HoldsCapacity(claim.state);
+    const bool is_held = HoldsGpus(claim);
+    if (!is_held && !WaitsForPlace(claim.state)) continue;
     for (std::string at = claim.ask.project; !at.empty(); at = ParentOf(at)) {
       ProjectState& sum = sums[at];
       (is_held ? sum.held : sum.pending) += 1;

@@ -10,11 +10,13 @@
 namespace farcall::pool {
 
 std::string Core::ShapeOf(const Claim& claim) const {
+  if (claim.state == ClaimState::kParked) return std::string("\r").append(claim.id);
   const Ask& ask = claim.ask;
   std::string shape = std::to_string(ask.count) + ' ' + std::to_string(ask.memory_bytes) + ' ' +
                       std::to_string(ask.share_milli) + ' ' + std::to_string(ask.net_bytes_per_s) +
                       (ask.spread ? " s " : " p ") + std::to_string(ask.model.size()) + ' ' +
                       ask.model + ask.host;
+  if (!claim.gang.empty()) shape += '\a' + std::to_string(claim.gang_size);
   if (!ask.selector.is_empty()) shape += '\v' + ToText(ask.selector);
   if (!claim.avoid.empty()) shape += '\n' + claim.id;
   if (HasModelLimits(claim)) shape += '\t' + ask.project;
@@ -27,13 +29,14 @@ bool Core::HasModelLimits(const Claim& claim) const {
   return false;
 }
 
-void Core::Enqueue(const Claim& claim) {
+void Core::Enqueue(const Claim& one) {
+  if (!WaitsAsWhole(one)) return;
+  const Claim& claim = LeaderOf(one);
   std::string name = ShapeOf(claim);
   LineKey key(claim.ask.project, claim.tenant);
   Shape& shape = shapes_[name];
   shape.is_particular = HasModelLimits(claim);
   ++pending_count_;
-  CountWaiting(claim, true);
   Line& line = shape.lines[key];
   line.shape = &shape;
   line.project = &projects_.at(claim.ask.project);
@@ -44,7 +47,8 @@ void Core::Enqueue(const Claim& claim) {
   new_lines_.emplace(std::move(name), std::move(key));
 }
 
-void Core::Dequeue(const Claim& claim) {
+void Core::Dequeue(const Claim& one) {
+  const Claim& claim = LeaderOf(one);
   auto shape = shapes_.find(ShapeOf(claim));
   if (shape == shapes_.end() || shape->second.ranks.erase(claim.rank()) == 0) return;
   const LineKey key(claim.ask.project, claim.tenant);
@@ -55,7 +59,6 @@ void Core::Dequeue(const Claim& claim) {
     shape->second.lines.erase(line);
   }
   --pending_count_;
-  CountWaiting(claim, false);
   if (shape->second.ranks.empty()) shapes_.erase(shape);
 }
 
@@ -68,10 +71,9 @@ void Core::ForgetRefusals() {
       continue;
     }
     if (claim != claims_.end()) {
-      bool is_queued = claim->second.state == ClaimState::kPending;
-      if (is_queued) Dequeue(claim->second);
+      Dequeue(claim->second);
       claim->second.avoid.clear();
-      if (is_queued) Enqueue(claim->second);
+      if (WaitsForPlace(claim->second.state)) Enqueue(claim->second);
     }
     at = avoiding_.erase(at);
   }
@@ -104,13 +106,21 @@ bool Core::IsBehind(const Shape& shape, const Rank& rank) {
   return shape.failed_at != 0 && !shape.is_particular && !(rank < shape.failed);
 }
 
-std::optional<Place> Core::PlaceFor(Shape& shape, const Claim& claim) {
+std::optional<GangPlaces> Core::Look(const std::vector<const Host*>* freed,
+                                     const Claim& claim) const {
+  if (claim.state == ClaimState::kParked) return OwnPlaces(claim);
+  // A gang may need the others as well; but without room for a member more, it has none.
+  if (freed != nullptr && claim.members() != 1 && FindPlace(*freed, claim)) freed = nullptr;
+  return freed != nullptr ? FindPlaces(*freed, claim) : FindPlaces(hosts_, claim);
+}
+
+std::optional<GangPlaces> Core::PlacesFor(Shape& shape, const Claim& claim) {
   const bool is_behind = IsBehind(shape, claim.rank());
   if (is_behind && shape.failed_at == capacity_version_) return std::nullopt;
   std::optional<std::vector<const Host*>> freed;
   if (is_behind) freed = FreedSince(shape.failed_at);
-  std::optional<Place> place = freed ? FindPlace(*freed, claim) : FindPlace(hosts_, claim);
-  if (place) return place;
+  std::optional<GangPlaces> places = Look(freed ? &*freed : nullptr, claim);
+  if (places) return places;
   shape.failed_at = capacity_version_;
   // Ranks differ only where a place is kept for somebody.
   if (!kept_.empty())
@@ -134,7 +144,10 @@ std::vector<Core::Line*> Core::OpenLines() {
       // What finds no room for the first finds none for anybody.
       if (std::optional<std::vector<const Host*>> freed = FreedSince(shape.failed_at)) {
         const Claim& claim = claims_.at(shape.ranks.begin()->second->claims.begin()->second);
-        if (!FindPlace(*freed, claim)) {
+        const bool could_fit = claim.state == ClaimState::kParked
+                                   ? OwnPlaces(claim).has_value()
+                                   : FindPlace(*freed, claim).has_value();
+        if (!could_fit) {
           shape.failed_at = capacity_version_;
           if (!kept_.empty()) shape.failed = first;
           continue;
@@ -155,10 +168,14 @@ void Core::PlaceKept() {
   for (const auto& [owner, kept] : kept_) owners.push_back(owner);
   for (const std::string& owner : owners) {
     Claim& claim = claims_.at(owner);
-    const std::vector<const Host*> host = {&hosts_.at(kept_.at(owner).host)};
+    std::vector<const Host*> hosts;
+    for (const Place& place : kept_.at(owner).places)
+      if (const Host* host = &hosts_.at(place.host);
+          std::find(hosts.begin(), hosts.end(), host) == hosts.end())
+        hosts.push_back(host);
     claim.shut_models = ShutModels(claim, false);
-    std::optional<Place> place = FindPlace(host, claim);
-    if (place && LimitOf(claim, AmountsAt(claim, *place)).empty()) Put(claim, *place);
+    std::optional<GangPlaces> places = Look(&hosts, claim);
+    if (places && LimitOf(claim, AmountsAt(claim, *places)).empty()) Put(claim, *places);
   }
 }
 
@@ -208,19 +225,26 @@ size_t Core::CloseLines(Shape& shape) const {
 }
 
 bool Core::TryPlace(Shape& shape, Claim& claim) {
-  if (!LimitOf(claim, AskedBy(claim.ask)).empty()) return false;
+  if (!LimitOf(claim, AskedBy(claim)).empty()) return false;
   claim.shut_models = ShutModels(claim, false);
-  std::optional<Place> place = PlaceFor(shape, claim);
-  if (!place) {
+  std::optional<GangPlaces> places = PlacesFor(shape, claim);
+  if (!places) {
     Preempt(claim);
     return false;
   }
-  if (!LimitOf(claim, AmountsAt(claim, *place)).empty()) return false;
-  Put(claim, *place);
+  if (!LimitOf(claim, AmountsAt(claim, *places)).empty()) return false;
+  Put(claim, *places);
   return true;
 }
 
-void Core::Put(Claim& claim, const Place& place) {
+void Core::Put(Claim& claim, const GangPlaces& places) {
+  if (claim.state == ClaimState::kParked) return Resume(claim);
+  const std::vector<Claim*> members = MembersOf(claim);
+  for (size_t i = 0; i < members.size(); ++i) PutOne(*members[i], places[i]);
+  if (!kept_.empty()) MarkKept();
+}
+
+void Core::PutOne(Claim& claim, const Place& place) {
   const Host& host = hosts_.at(place.host);
   claim.host = place.host;
   claim.devices = place.devices;
@@ -230,8 +254,7 @@ void Core::Put(Claim& claim, const Place& place) {
   claim.granted_until = 0;
   Move(claim, ClaimState::kReserved);
   for (auto& [owner, kept] : kept_)
-    if (kept.host == claim.host) kept.guests.insert(claim.id);
-  if (!kept_.empty()) MarkKept();
+    if (kept.IsOn(claim.host)) kept.guests.insert(claim.id);
   beats_.insert(claim.host);
 }
 
@@ -257,7 +280,7 @@ std::vector<Waiting> Core::InOrder(size_t most) const {
     if (!next) break;
     At& at = lines[*next];
     const Claim& claim = claims_.at(at.next->second);
-    const Amounts amounts = AskedBy(claim.ask);
+    const Amounts amounts = AskedBy(claim);
     order.push_back({&claim, LimitOf(claim, amounts)});
     for (const ProjectState* up = at.line->project; up != nullptr; up = up->parent)
       more[{up, nullptr}] += amounts;
@@ -272,10 +295,11 @@ std::vector<Waiting> Core::InOrder(size_t most) const {
 std::string Core::Broken() const {
   std::map<std::string, std::vector<Gpu>> sums;
   std::map<std::string, std::set<std::string>> held;
+  std::map<std::string, uint64_t> parked;
   size_t pending = 0;
   for (const auto& [id, claim] : claims_) {
     if (claim.id != id) return "claim " + id + " is filed under another name";
-    if (claim.state == ClaimState::kPending) {
+    if (WaitsAsWhole(claim) && &LeaderOf(claim) == &claim) {
       ++pending;
       auto shape = shapes_.find(ShapeOf(claim));
       const LineKey key(claim.ask.project, claim.tenant);
@@ -284,13 +308,17 @@ std::string Core::Broken() const {
           shape->second.lines.at(key).claims.count(claim.rank()) == 0)
         return "claim " + id + " is pending and in no queue";
     }
-    if (HoldsCapacity(claim.state) != !claim.host.empty())
+    if (HasHost(claim.state) != !claim.host.empty())
       return "claim " + id + " is " + std::string(ToText(claim.state)) + " with host '" +
              claim.host + "'";
-    if (!HoldsCapacity(claim.state)) continue;
+    if (!HasHost(claim.state)) continue;
     held[claim.host].insert(id);
     auto host = hosts_.find(claim.host);
     if (host == hosts_.end()) return "claim " + id + " is on an unknown host";
+    if (claim.is_parked) {
+      parked[claim.host] += claim.slab_bytes();
+      continue;
+    }
     std::vector<Gpu>& gpus = sums[claim.host];
     gpus.resize(host->second.gpus.size());
     for (uint32_t device : claim.devices) {
@@ -301,12 +329,15 @@ std::string Core::Broken() const {
     }
   }
   for (const auto& [owner, kept] : kept_)
-    if (Find(owner) == nullptr || Find(owner)->state != ClaimState::kPending)
+    if (Find(owner) == nullptr || !WaitsForPlace(Find(owner)->state))
       return "a place is kept for claim " + owner + ", which does not wait";
   for (const auto& [id, claim] : claims_) {
     if (claim.state != ClaimState::kPreempting) continue;
     auto kept = kept_.find(claim.preempted_by);
-    if (kept == kept_.end() || kept->second.host != claim.host)
+    const std::vector<const Claim*> leaving = MembersOf(claim);
+    if (kept == kept_.end() || std::none_of(leaving.begin(), leaving.end(), [&](const Claim* one) {
+          return kept->second.IsOn(one->host);
+        }))
       return "claim " + id + " leaves for nobody who waits for its place";
     if (!claim.ask.preemptible ||
         (!claim.is_reclaimed &&
@@ -320,8 +351,11 @@ std::string Core::Broken() const {
     if (use.claims != of_tenants[tenant]) return "tenant '" + tenant + "': its claims are others";
   if (pending != pending_count_) return "the queue holds another number of claims";
   if (std::string wrong = BrokenProject(); !wrong.empty()) return wrong;
+  if (std::string wrong = BrokenGang(); !wrong.empty()) return wrong;
   for (const auto& [name, host] : hosts_) {
     if (host.claims != held[name]) return "host " + name + " lists other claims";
+    if (host.parked_bytes != parked[name])
+      return "host " + name + ": its parked bytes are not its claims'";
     sums[name].resize(host.gpus.size());
     for (size_t i = 0; i < host.gpus.size(); ++i) {
       const Gpu &sum = sums[name][i], &gpu = host.gpus[i];

@@ -46,8 +46,10 @@ bool IsAbove(const ProjectState& state, const Amounts& used) {
   return false;
 }
 
+}  // namespace
+
 // What it may have in all: no more than it deserves where nothing above that is its.
-Bounds LimitsOf(const Project& project) {
+Bounds Core::LimitsOf(const Project& project) {
   Bounds limits = project.limit;
   if (project.over_quota_weight != 0u) return limits;
   auto lower = [](std::optional<uint64_t>* limit, const std::optional<uint64_t>& deserved) {
@@ -59,36 +61,41 @@ Bounds LimitsOf(const Project& project) {
   return limits;
 }
 
-}  // namespace
-
-Amounts Core::AskedBy(const Ask& ask) {
+Amounts Core::AskedBy(const Claim& claim) {
+  const Ask& ask = claim.ask;
+  const uint64_t devices = uint64_t{ask.count} * claim.members();
   Amounts amounts;
-  amounts.memory_bytes = ask.memory_bytes * ask.count;
+  amounts.memory_bytes = ask.memory_bytes * devices;
   const bool is_whole = ask.memory_bytes == 0;
-  amounts.share_milli = static_cast<uint64_t>(is_whole ? kWholeMilli : ask.share_milli) * ask.count;
-  amounts.gpus = is_whole ? ask.count : 0;
-  amounts.net_bytes_per_s = ask.net_bytes_per_s;
+  amounts.share_milli = (is_whole ? kWholeMilli : ask.share_milli) * devices;
+  amounts.gpus = is_whole ? devices : 0;
+  amounts.net_bytes_per_s = ask.net_bytes_per_s * claim.members();
   amounts.device_milli = amounts.share_milli;
   return amounts;
 }
 
-Amounts Core::AmountsAt(const Claim& claim, const Place& place) const {
-  const Host& host = hosts_.at(place.host);
-  Claim there = claim;
-  there.devices = place.devices;
-  there.memory_bytes = BytesOf(claim.ask, host, place.devices);
-  return AmountsOf(there, host);
+Amounts Core::AmountsAt(const Claim& claim, const GangPlaces& places) const {
+  Amounts amounts;
+  for (const Place& place : places) {
+    const Host& host = hosts_.at(place.host);
+    Claim there = claim;
+    there.devices = place.devices;
+    there.memory_bytes = BytesOf(claim.ask, host, place.devices);
+    amounts += AmountsOf(there, host);
+  }
+  return amounts;
 }
 
 std::string Core::LimitOf(const Claim& claim, const Amounts& amounts) const {
   const ProjectState& own = projects_.at(claim.ask.project);
   if (own.project.tenant_max_claims != 0)
     if (auto part = own.tenants.find(claim.tenant);
-        part != own.tenants.end() && part->second.held >= own.project.tenant_max_claims)
+        part != own.tenants.end() &&
+        part->second.held + claim.members() > own.project.tenant_max_claims)
       return Text(own.project.name,
                   "claims of one tenant, " + std::to_string(own.project.tenant_max_claims));
   for (const ProjectState* at = &own; at != nullptr; at = at->parent) {
-    if (at->project.max_claims != 0 && at->held >= at->project.max_claims)
+    if (at->project.max_claims != 0 && at->held + claim.members() > at->project.max_claims)
       return Text(at->project.name, "claims, " + std::to_string(at->project.max_claims));
     const std::string_view which = LimitsOf(at->project).Exceeded(Sum(at->used, amounts));
     if (!which.empty()) return Text(at->project.name, which);
@@ -125,7 +132,7 @@ std::string Core::GrowthLimit(const Claim& claim, const Ask& ask, uint64_t memor
 // Models of which one of its projects would have more than its limit, or than it deserves.
 std::vector<std::string> Core::ShutModels(const Claim& claim, bool by_deserved) const {
   std::vector<std::string> shut;
-  const Amounts amounts = AskedBy(claim.ask);
+  const Amounts amounts = AskedBy(claim);
   for (const ProjectState* at = &projects_.at(claim.ask.project); at != nullptr; at = at->parent)
     for (size_t i = 0; i < at->project.models.size(); ++i) {
       const ModelBounds& model = at->project.models[i];
@@ -218,7 +225,7 @@ void Core::SweepUsage() {
 }
 
 bool Core::MayReclaim(const Claim& claim) const {
-  const Amounts amounts = AskedBy(claim.ask);
+  const Amounts amounts = AskedBy(claim);
   bool has_quota = false;
   for (const ProjectState* at = &projects_.at(claim.ask.project); at != nullptr; at = at->parent) {
     if (!HasQuota(at->project)) continue;
@@ -233,7 +240,7 @@ std::set<const Claim*> Core::Reclaimable(const Claim& claim) const {
   std::vector<const Claim*> candidates;
   for (const auto& [priority, claims] : preemptible_)
     for (const auto& [id, other] : claims)
-      if (priority <= claim.ask.queue_priority &&
+      if (priority <= claim.ask.queue_priority && other->member == 0 &&
           !IsWithin(claim.ask.project, other->ask.project) && IsUsed(*other))
         candidates.push_back(other);
   std::sort(candidates.begin(), candidates.end(), [](const Claim* a, const Claim* b) {
@@ -243,7 +250,9 @@ std::set<const Claim*> Core::Reclaimable(const Claim& claim) const {
   std::map<const ProjectState*, Amounts> left;
   std::set<const Claim*> may;
   auto consider = [&](const Claim* other) {
-    const Amounts amounts = AmountsOf(*other, hosts_.at(other->host));
+    Amounts amounts;
+    for (const Claim* member : MembersOf(*other))
+      amounts += AmountsOf(*member, hosts_.at(member->host));
     std::vector<const ProjectState*> levels;
     for (const ProjectState* at = &projects_.at(other->ask.project); at != nullptr;
          at = at->parent) {
@@ -253,7 +262,8 @@ std::set<const Claim*> Core::Reclaimable(const Claim& claim) const {
     }
     if (levels.empty()) return;
     for (const ProjectState* at : levels) left.at(at) -= amounts;
-    if (now_ - other->placed >= timing_.min_run) may.insert(other);
+    if (now_ - other->placed < timing_.min_run) return;
+    for (const Claim* member : MembersOf(*other)) may.insert(member);
   };
   for (const Claim* other : candidates) consider(other);
   return may;

@@ -21,17 +21,6 @@ double LeftOver(const Gpu& gpu, const Ask& ask) {
   return memory + static_cast<double>(gpu.free_milli() - ask.share_milli) / kWholeMilli;
 }
 
-double Emptiness(const Host& host) {
-  double all = 0;
-  for (const Gpu& gpu : host.gpus) {
-    double bytes = gpu.memory_bytes == 0 ? 0
-                                         : static_cast<double>(gpu.free_bytes()) /
-                                               static_cast<double>(gpu.memory_bytes);
-    all += bytes + static_cast<double>(gpu.free_milli()) / kWholeMilli;
-  }
-  return host.gpus.empty() ? 0 : all / static_cast<double>(host.gpus.size());
-}
-
 // For another claim than the one of that rank.
 bool IsKept(const Gpu& gpu, const Rank& rank) {
   if (!gpu.kept_for) return false;
@@ -46,13 +35,18 @@ bool IsTooFull(const Host& host, const Ask& ask) {
              : host.most_free_bytes < ask.memory_bytes || host.most_free_milli < ask.share_milli;
 }
 
-struct Candidate {
-  bool is_empty = false;
-  double left = 0;
-  uint32_t device = 0;
-};
-
 }  // namespace
+
+double Emptiness(const Host& host) {
+  double all = 0;
+  for (const Gpu& gpu : host.gpus) {
+    double bytes = gpu.memory_bytes == 0 ? 0
+                                         : static_cast<double>(gpu.free_bytes()) /
+                                               static_cast<double>(gpu.memory_bytes);
+    all += bytes + static_cast<double>(gpu.free_milli()) / kWholeMilli;
+  }
+  return host.gpus.empty() ? 0 : all / static_cast<double>(host.gpus.size());
+}
 
 Filter JudgeHost(const Host& host, const Claim& claim) {
   if (!claim.ask.host.empty() && claim.ask.host != host.name) return Filter::kOtherHost;
@@ -94,9 +88,22 @@ std::string_view ToText(Filter filter) {
   return kNames[static_cast<size_t>(filter)];
 }
 
+void FindGpus(const Host& host, const Claim& claim, std::vector<Candidate>* fit) {
+  const Ask& ask = claim.ask;
+  fit->clear();
+  if (IsTooFull(host, ask) || JudgeHost(host, claim) != Filter::kNone) return;
+  for (uint32_t i = 0; i < host.gpus.size(); ++i)
+    if (JudgeGpu(host.gpus[i], claim) == Filter::kNone)
+      fit->push_back({host.gpus[i].claims == 0, LeftOver(host.gpus[i], ask), i});
+  std::sort(fit->begin(), fit->end(), [&](const Candidate& a, const Candidate& b) {
+    if (ask.spread) return std::tuple(-a.left, a.device) < std::tuple(-b.left, b.device);
+    return std::tuple(a.is_empty, a.left, a.device) < std::tuple(b.is_empty, b.left, b.device);
+  });
+}
+
 namespace {
 
-// Places are offered one after the other; the best remains.
+// GangPlaces are offered one after the other; the best remains.
 class BestPlace {
  public:
   explicit BestPlace(const Claim& claim) : claim_(claim) {}
@@ -115,16 +122,8 @@ class BestPlace {
 
 void BestPlace::Offer(const Host& host) {
   const Ask& ask = claim_.ask;
-  if (IsTooFull(host, ask) || JudgeHost(host, claim_) != Filter::kNone) return;
-  fit_.clear();
-  for (uint32_t i = 0; i < host.gpus.size(); ++i)
-    if (JudgeGpu(host.gpus[i], claim_) == Filter::kNone)
-      fit_.push_back({host.gpus[i].claims == 0, LeftOver(host.gpus[i], ask), i});
+  FindGpus(host, claim_, &fit_);
   if (fit_.size() < ask.count) return;
-  std::sort(fit_.begin(), fit_.end(), [&](const Candidate& a, const Candidate& b) {
-    if (ask.spread) return std::tuple(-a.left, a.device) < std::tuple(-b.left, b.device);
-    return std::tuple(a.is_empty, a.left, a.device) < std::tuple(b.is_empty, b.left, b.device);
-  });
   fit_.resize(ask.count);
   double begun = 0, left = 0;
   for (const Candidate& candidate : fit_) {
@@ -173,12 +172,15 @@ Pass Examine(const Hosts& hosts, const Claim& claim) {
     }
     bool is_possible = by_host != Filter::kOtherHost && by_host != Filter::kNetwork &&
                        by_host != Filter::kSelector;
-    if (is_possible && ever >= ask.count) pass.could_ever_fit = true;
+    const uint32_t count = std::max(ask.count, 1u);
+    if (is_possible) pass.members_ever += ever / count;
+    pass.members_now += fit / count;
     if (fit != 0 && fit < ask.count) {
       pass.removed[static_cast<size_t>(Filter::kNone)] -= fit;
       pass.removed[static_cast<size_t>(Filter::kTooFew)] += fit;
     }
   }
+  pass.could_ever_fit = pass.members_ever >= claim.members();
   return pass;
 }
 

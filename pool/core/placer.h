@@ -44,6 +44,15 @@ struct Pass {
   uint64_t most_free_bytes = 0;              // of GPUs that only memory rules out
   uint32_t most_free_milli = 0;              // of those that only share rules out
   bool could_ever_fit = false;               // if all claims ended
+  // Of a gang: for how many members there is room, and would be then.
+  uint32_t members_now = 0, members_ever = 0;
+};
+
+// A GPU on which a claim fits.
+struct Candidate {
+  bool is_empty = false;
+  double left = 0;
+  uint32_t device = 0;
 };
 
 // What rules the host out for the claim, and the GPU on a host that is not.
@@ -51,6 +60,12 @@ Filter JudgeHost(const Host& host, const Claim& claim);
 Filter JudgeGpu(const Gpu& gpu, const Claim& claim);
 // The same, as if claims held so much of it.
 Filter JudgeGpu(const Gpu& gpu, const GpuUse& use, const Claim& claim);
+
+// The host's GPUs on which the claim fits, the best by its rule first; none if the host is ruled
+// out.
+void FindGpus(const Host& host, const Claim& claim, std::vector<Candidate>* fit);
+// Of all its GPUs, both resources weighing alike: 0 = full, 2 = nothing is taken.
+double Emptiness(const Host& host);
 
 // The best place by the claim's rule, or none.
 //   pack    begun GPUs before empty ones, the tightest first; then the fullest host, then by name

@@ -50,7 +50,27 @@ class OneHost {
   // On as many GPUs as the claim asks for, one after the other; false: there are not enough, or
   // more than so many would have to leave.
   bool Choose(size_t most_victims) {
-    while (devices_.size() < claim_.ask.count) {
+    if (!ChooseDevices(1, most_victims)) return false;
+    std::sort(devices_.begin(), devices_.end());
+    return true;
+  }
+
+  // For so many members of its gang more, one after the other, as Choose does: who leaves for the
+  // first of them, for the first two, ...; as many as there could be room for.
+  std::vector<std::vector<const Claim*>> ChooseForMembers(uint32_t most) {
+    std::vector<std::vector<const Claim*>> chosen;
+    while (chosen.size() < most && ChooseDevices(chosen.size() + 1, SIZE_MAX))
+      chosen.emplace_back(victims_.begin(), victims_.end());
+    return chosen;
+  }
+
+  // In the order in which they were chosen, from ChooseForMembers.
+  const std::vector<uint32_t>& devices() const { return devices_; }
+  const Victims& victims() const { return victims_; }
+
+ private:
+  bool ChooseDevices(size_t members, size_t most_victims) {
+    while (devices_.size() < claim_.ask.count * members) {
       std::optional<std::vector<const Claim*>> best;
       uint32_t best_device = 0;
       for (uint32_t device = 0; device < gpus_.size(); ++device) {
@@ -65,14 +85,9 @@ class OneHost {
       for (const Claim* victim : *best) Remove(*victim);
       if (victims_.size() > most_victims) return false;
     }
-    std::sort(devices_.begin(), devices_.end());
     return true;
   }
 
-  const std::vector<uint32_t>& devices() const { return devices_; }
-  const Victims& victims() const { return victims_; }
-
- private:
   // Who else has to leave before the claim fits on this GPU; nullopt: it never does.
   std::optional<std::vector<const Claim*>> Needed(uint32_t device) const {
     std::vector<const Claim*> all;
@@ -130,10 +145,16 @@ struct Cost {
   }
 };
 
-Cost CostOf(const Victims& victims) {
+// A gang counts with all its members, whose sessions and ages are taken for those of the ones here.
+template <typename Claims>
+Cost CostOf(const Claims& victims) {
   Cost cost;
-  cost.victims = victims.size();
+  std::set<std::string_view> gangs;
   for (const Claim* victim : victims) {
+    if (victim->gang.empty())
+      ++cost.victims;
+    else if (gangs.insert(victim->gang).second)
+      cost.victims += victim->gang_size;
     cost.priorities += victim->ask.queue_priority;
     cost.sessions += victim->sessions;
     cost.ages -= victim->placed;
@@ -141,10 +162,12 @@ Cost CostOf(const Victims& victims) {
   return cost;
 }
 
-}  // namespace
+Cost operator+(const Cost& a, const Cost& b) {
+  return {a.victims + b.victims, a.priorities + b.priorities, a.sessions + b.sessions,
+          a.ages + b.ages};
+}
 
-std::optional<Eviction> FindEviction(const Hosts& hosts, const Leavers& leavers,
-                                     const Claim& claim) {
+std::optional<Eviction> ForOne(const Hosts& hosts, const Leavers& leavers, const Claim& claim) {
   std::optional<Eviction> best;
   Cost best_cost;
   for (const auto& [name, host] : hosts) {
@@ -156,9 +179,86 @@ std::optional<Eviction> FindEviction(const Hosts& hosts, const Leavers& leavers,
     const Cost cost = CostOf(chosen.victims());
     if (best && !(cost < best_cost)) continue;
     best_cost = cost;
-    best = Eviction{{name, chosen.devices()}, {}};
+    best = Eviction{{{name, chosen.devices()}}, {}};
     for (const Claim* victim : chosen.victims()) best->victims.push_back(victim->id);
   }
+  return best;
+}
+
+// A host that could hold members of a gang.
+struct Part {
+  const std::string* host = nullptr;
+  std::vector<uint32_t> devices;                 // member by member
+  std::vector<std::vector<const Claim*>> leave;  // for the first member, the first two, ...
+};
+
+// How many members each part gets, so that the least has to leave in all; empty: there is no room.
+std::vector<size_t> Share(const std::vector<Part>& parts, size_t members) {
+  // The least for so many members on the parts so far, and how many the last of them then has.
+  std::vector<std::optional<Cost>> least(members + 1);
+  std::vector<std::vector<size_t>> has(parts.size(), std::vector<size_t>(members + 1));
+  least[0] = Cost{};
+  for (size_t part = 0; part < parts.size(); ++part) {
+    const std::vector<std::vector<const Claim*>>& leave = parts[part].leave;
+    std::vector<Cost> costs = {Cost{}};
+    for (const auto& victims : leave) costs.push_back(CostOf(victims));
+    std::vector<std::optional<Cost>> with = least;
+    for (size_t all = 1; all <= members; ++all)
+      for (size_t here = 1; here <= std::min(all, leave.size()); ++here) {
+        if (!least[all - here]) continue;
+        const Cost cost = *least[all - here] + costs[here];
+        if (with[all] && !(cost < *with[all])) continue;
+        with[all] = cost;
+        has[part][all] = here;
+      }
+    least = std::move(with);
+  }
+  if (!least[members]) return {};
+  std::vector<size_t> shares(parts.size());
+  for (size_t part = parts.size(); part-- > 0;) {
+    shares[part] = has[part][members];
+    members -= shares[part];
+  }
+  return shares;
+}
+
+std::optional<Eviction> ForGang(const Hosts& hosts, const Leavers& leavers, const Claim& claim) {
+  std::vector<Part> parts;
+  for (const auto& [name, host] : hosts) {
+    if (host.gpus.size() < claim.ask.count || JudgeHost(host, claim) != Filter::kNone) continue;
+    auto may_leave = leavers.find(name);
+    OneHost chosen(host, claim,
+                   may_leave == leavers.end() ? std::vector<const Claim*>() : may_leave->second);
+    Part part{&name, {}, chosen.ChooseForMembers(claim.members())};
+    part.devices = chosen.devices();
+    if (!part.leave.empty()) parts.push_back(std::move(part));
+  }
+  const std::vector<size_t> shares = Share(parts, claim.members());
+  if (shares.empty()) return std::nullopt;
+  Eviction eviction;
+  std::set<std::string> gangs;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    auto device = parts[i].devices.begin();
+    for (size_t member = 0; member < shares[i]; ++member) {
+      Place& place = eviction.places.emplace_back(Place{*parts[i].host, {}});
+      for (uint32_t n = 0; n < claim.ask.count; ++n) place.devices.push_back(*device++);
+      std::sort(place.devices.begin(), place.devices.end());
+    }
+    if (shares[i] == 0) continue;
+    for (const Claim* victim : parts[i].leave[shares[i] - 1])
+      if (victim->gang.empty() || gangs.insert(victim->gang).second)
+        eviction.victims.push_back(victim->id);
+  }
+  if (eviction.victims.empty()) return std::nullopt;
+  return eviction;
+}
+
+}  // namespace
+
+std::optional<Eviction> FindEviction(const Hosts& hosts, const Leavers& leavers,
+                                     const Claim& claim) {
+  std::optional<Eviction> best =
+      claim.members() == 1 ? ForOne(hosts, leavers, claim) : ForGang(hosts, leavers, claim);
   if (best) std::sort(best->victims.begin(), best->victims.end());
   return best;
 }

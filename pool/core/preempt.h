@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which claims have to leave before another fits: the fewest, of one host, or none.
+// Which claims have to leave before another fits: the fewest, or none. For a claim they are of one
+// host; for a gang they are of as many as it goes to.
 #pragma once
 
 #include <map>
@@ -8,21 +9,21 @@
 #include <unordered_map>
 #include <vector>
 
-#include "pool/core/placer.h"
+#include "pool/core/gang_placer.h"
 #include "pool/core/types.h"
 
 namespace farcall::pool {
 
 struct Eviction {
-  Place place;                       // where the claim fits then
-  std::vector<std::string> victims;  // by name; never empty
+  GangPlaces places;                 // where the claim, or its gang, fits then
+  std::vector<std::string> victims;  // by name; never empty. Of a gang one, for all of it
 };
 
 using Leavers = std::unordered_map<std::string, std::vector<const Claim*>>;  // by host
 
-// Those claims may be chosen. Of evictions with as few claims, that with
-// the lowest queue priorities, then with the fewest sessions, then with the youngest claims. The
-// whole need, or nothing.
+// Those claims may be chosen; of a gang all leave, and count. Of evictions with as few claims, that
+// with the lowest queue priorities, then with the fewest sessions, then with the youngest claims.
+// The whole need, or nothing.
 //   Before  the claim fits nowhere as it is
 std::optional<Eviction> FindEviction(const Hosts& hosts, const Leavers& leavers,
                                      const Claim& claim);

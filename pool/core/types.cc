@@ -23,9 +23,10 @@ constexpr std::array<uint32_t, kClaimStates> ClaimTable() {
   row(kReserved, Bit(kPending) | Bit(kBound) | Bit(kActive) | Bit(kReleasing) | Bit(kReleased) |
                      Bit(kExpired) | Bit(kFailed));
   row(kBound, Bit(kActive) | Bit(kPreempting) | Bit(kReleasing) | Bit(kFailed));
-  row(kActive, Bit(kIdle) | Bit(kPreempting) | Bit(kReleasing) | Bit(kFailed));
-  row(kIdle, Bit(kActive) | Bit(kPreempting) | Bit(kReleasing) | Bit(kFailed));
-  row(kPreempting, Bit(kActive) | Bit(kIdle) | Bit(kReleasing) | Bit(kFailed));
+  row(kActive, Bit(kIdle) | Bit(kPreempting) | Bit(kParked) | Bit(kReleasing) | Bit(kFailed));
+  row(kIdle, Bit(kActive) | Bit(kPreempting) | Bit(kParked) | Bit(kReleasing) | Bit(kFailed));
+  row(kPreempting, Bit(kActive) | Bit(kIdle) | Bit(kParked) | Bit(kReleasing) | Bit(kFailed));
+  row(kParked, Bit(kActive) | Bit(kIdle) | Bit(kPending) | Bit(kReleasing) | Bit(kFailed));
   row(kReleasing, Bit(kPending) | Bit(kReleased) | Bit(kExpired) | Bit(kFailed));
   return table;
 }
@@ -50,8 +51,8 @@ constexpr auto kHostTable = HostTable();
 
 std::string_view ToText(ClaimState state) {
   constexpr std::array<std::string_view, kClaimStates> kNames = {
-      "pending",    "reserved",  "bound",    "active",  "idle",
-      "preempting", "releasing", "released", "expired", "failed"};
+      "pending", "reserved",  "bound",    "active",  "idle",  "preempting",
+      "parked",  "releasing", "released", "expired", "failed"};
   return kNames[static_cast<size_t>(state)];
 }
 

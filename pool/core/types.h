@@ -30,12 +30,13 @@ enum class ClaimState : uint8_t {
   kActive,      // a session runs
   kIdle,        // the last session has ended
   kPreempting,  // asked to leave for another claim; its sessions go on until the grace is over
+  kParked,      // off its GPUs, its memory in its host's memory; waits for the same GPUs
   kReleasing,   // on its way out; capacity is held until the host confirms
   kReleased,
   kExpired,
   kFailed,
 };
-inline constexpr size_t kClaimStates = 10;
+inline constexpr size_t kClaimStates = 11;
 
 enum class HostState : uint8_t { kJoining, kReady, kDraining, kDrained, kSuspect, kLost };
 inline constexpr size_t kHostStates = 6;
@@ -77,6 +78,8 @@ struct Rank {
   }
 };
 
+inline constexpr uint32_t kMaxGang = 256;
+
 inline constexpr Rank kFirstRank = {std::numeric_limits<int32_t>::max(), 0};  // before all claims
 
 struct Claim {
@@ -94,12 +97,15 @@ struct Claim {
   std::vector<uint32_t> devices;                   // of that host
   uint64_t memory_bytes = 0;                       // on each of them
   uint64_t quota_revision = 0;                     // +1 by each change of what was asked
+  std::string gang;  // it has its place with the others of this gang, or none; empty: alone
+  uint32_t member = 0, gang_size = 0;  // its number there, from 0, and how many there are
   // While its host has not said yes to a change: what is in force there. The larger of both counts.
   struct Before {
     Ask ask;
     uint64_t memory_bytes = 0;
   };
   std::optional<Before> before;
+  bool is_parked = false;  // of kParked, and of kReleasing after it
   uint64_t revision = 0;
   uint64_t order = 0;        // when it came
   uint64_t turn = 0;         // its place among its queue priority, where projects do not say
@@ -109,6 +115,10 @@ struct Claim {
   Ms granted_until = 0;  // till then the host may hold it, whatever else is heard
   bool was_granted = false;
   uint32_t sessions = 0;
+  bool is_accepted = false;  // of kReserved, in a gang: by its host, which the others wait for
+  // Of kPreempting, after the grace: when its host has to have parked it; 0: it was not asked to.
+  Ms park_by = 0;
+  bool is_out = false;        // its host has; in a gang the others are waited for
   Ms placed = 0;              // when its host had accepted it
   std::string preempted_by;   // of kPreempting: the claim that it leaves for
   bool is_reclaimed = false;  // and for the sake of that one's quota
@@ -119,6 +129,10 @@ struct Claim {
   std::string change_refused;
 
   Rank rank() const { return {ask.queue_priority, turn}; }
+  // Claims that are placed with it, itself among them.
+  uint32_t members() const { return gang.empty() ? 1 : gang_size; }
+  // Of its host's memory, while it is parked.
+  uint64_t slab_bytes() const { return memory_bytes * devices.size(); }
   uint64_t held_bytes() const { return std::max(memory_bytes, before ? before->memory_bytes : 0); }
   uint32_t held_milli() const {
     return std::max(ask.share_milli, before ? before->ask.share_milli : 0);
@@ -161,7 +175,9 @@ struct Host {
   std::string reason;                        // of what it is, if there is one
   Labels labels;                             // the operator's
   std::vector<Gpu> gpus;
-  uint64_t net_ceiling = 0;  // bytes a second of the network that a claim may have; 0: no bound
+  uint64_t net_ceiling = 0;   // bytes a second of the network that a claim may have; 0: no bound
+  uint64_t park_bytes = 0;    // of its memory, what parked claims may have; 0: it parks none
+  uint64_t parked_bytes = 0;  // what they have
   uint64_t revision = 0;
   bool is_connected = false;
   Ms heard = 0, suspect_since = 0;
@@ -205,6 +221,8 @@ struct ReportedClaim {
   uint8_t priority = 0;
   uint32_t seats = 0;
   uint64_t net_bytes_per_s = 0;
+  bool is_parked = false;    // nothing of it is on its devices
+  std::string park_refused;  // why it is not as the grant wants it
 };
 struct HostReport {
   std::string host;
@@ -214,7 +232,7 @@ struct HostReport {
   std::vector<std::string> endpoints;
   Labels labels;  // the operator's
   std::vector<Gpu> gpus;
-  uint64_t net_ceiling = 0;  // as Host has it
+  uint64_t net_ceiling = 0, park_bytes = 0;  // as Host has them
   std::vector<ReportedClaim> claims;
 };
 
@@ -230,6 +248,7 @@ struct Grant {
   Ms hold_ms = 0;
   uint64_t quota_revision = 0;
   uint64_t net_bytes_per_s = 0;
+  bool is_parked = false;  // its memory is to leave its devices; false: it is to come back
 };
 
 // What a host may be called: 1 to 64 letters, digits and . _ -
@@ -245,11 +264,21 @@ inline bool IsOver(ClaimState state) {
   return state == ClaimState::kReleased || state == ClaimState::kExpired ||
          state == ClaimState::kFailed;
 }
-inline bool HoldsCapacity(ClaimState state) {
+inline bool HasHost(ClaimState state) {
   return state != ClaimState::kPending && !IsOver(state);
 }
+inline bool HoldsCapacity(ClaimState state) {
+  return HasHost(state) && state != ClaimState::kParked;
+}
+// Of GPUs; a parked one that is on its way out has none.
+inline bool HoldsGpus(const Claim& claim) {
+  return HasHost(claim.state) && !claim.is_parked;
+}
 inline bool IsGranted(ClaimState state) {
-  return HoldsCapacity(state) && state != ClaimState::kReleasing;
+  return HasHost(state) && state != ClaimState::kReleasing;
+}
+inline bool WaitsForPlace(ClaimState state) {
+  return state == ClaimState::kPending || state == ClaimState::kParked;
 }
 
 }  // namespace farcall::pool

@@ -103,7 +103,8 @@ Step WithoutClaim(const Situation& now, const ClaimStatus& named, const PodUse* 
 }  // namespace
 
 bool IsHeldState(const std::string& state) {
-  return state == "bound" || state == "active" || state == "idle" || state == "preempting";
+  return state == "bound" || state == "active" || state == "idle" || state == "preempting" ||
+         state == "parked";
 }
 
 bool IsLiveState(const std::string& state) {

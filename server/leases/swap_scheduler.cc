@@ -15,7 +15,8 @@ using quota::kMillisecond;
 using quota::kSecond;
 using quota::Ns;
 
-constexpr Ns kPatience = 2 * kSecond;  // for the work of one that is to leave
+constexpr Ns kPatience = 2 * kSecond;       // for the work of one that is to leave
+constexpr Ns kLongPatience = 20 * kSecond;  // where it is ended if it does not
 // For room to grow. Quanta are a minute at most; what lasts longer than two will not end.
 constexpr Ns kLongestWait = 120 * kSecond;
 constexpr Ns kLook = 5 * kMillisecond;  // how often, while somebody waits
@@ -147,7 +148,8 @@ SwapScheduler::Room SwapScheduler::Ask(WorkerId worker, int device, uint64_t byt
   }
   Member& member = found->second;
   auto index = static_cast<size_t>(device);
-  uint64_t own = ledger_.held(worker, device), all = ledger_.held_by_all(device);
+  uint64_t own = ledger_.held(worker, device);
+  uint64_t all = Less(ledger_.held_by_all(device), HeldOut(device));
   const uint64_t budget = Budget(device);
   auto refuse = [&](const std::string& limit) {
     *why = "device memory: asked " + std::to_string(bytes) + " bytes, " + limit;
@@ -195,7 +197,16 @@ void SwapScheduler::SendOut(WorkerId worker, Member& member, Ns now) {
   member.moves_since = now;
   member.moving_bytes = MovableOnAll(worker, member);
   member.slab_bytes = std::max(member.slab_bytes, member.moving_bytes);
-  hooks_.send(worker, control::SwapOut{.patience_ns = static_cast<uint64_t>(kPatience)});
+  const Ns patience = member.held_out ? kLongPatience : kPatience;
+  hooks_.send(worker, control::SwapOut{.patience_ns = static_cast<uint64_t>(patience)});
+}
+
+uint64_t SwapScheduler::HeldOut(int device) const {
+  uint64_t total = 0;
+  for (const auto& [worker, member] : members_) {
+    total += member.held_out ? member.out[static_cast<size_t>(device)] : 0;
+  }
+  return total;
 }
 
 void SwapScheduler::ParkIdle(Ns now) {
@@ -241,6 +252,31 @@ Status SwapScheduler::Park(const std::string& vgpu, Ns now) {
   return {};
 }
 
+Status SwapScheduler::HoldOut(const std::string& vgpu, Ns now) {
+  for (auto& [worker, member] : members_) {
+    if (member.vgpu == vgpu) member.held_out = true;
+  }
+  Status parked = Park(vgpu, now);
+  if (!parked.ok()) LetIn(vgpu);
+  return parked;
+}
+
+void SwapScheduler::LetIn(const std::string& vgpu) {
+  for (auto& [worker, member] : members_) {
+    if (member.vgpu != vgpu) continue;
+    member.held_out = false;
+    member.park = ParkState::kNone;
+  }
+}
+
+uint64_t SwapScheduler::StaysOf(const std::string& vgpu) const {
+  uint64_t total = 0;
+  for (const auto& [worker, member] : members_) {
+    if (member.vgpu == vgpu) total += SumOf(member.pinned);
+  }
+  return total;
+}
+
 SwapScheduler::Parked SwapScheduler::ParkedYet(const std::string& vgpu) const {
   bool stayed = false;
   for (const auto& [worker, member] : members_) {
@@ -268,7 +304,7 @@ void SwapScheduler::Tick(Ns now) {
       demand += ledger_.held(worker, static_cast<int>(i)) + member.asks[i];
     }
     bool may_move = member.state == State::kIn || member.state == State::kOut;
-    if (waits(member) && may_move && now >= member.not_before) {
+    if (waits(member) && may_move && !member.held_out && now >= member.not_before) {
       waiting.emplace_back(worker, &member);
     }
   }
@@ -360,7 +396,7 @@ void SwapScheduler::Evict(WorkerId asker, const Member& member, int device, uint
 Ns SwapScheduler::WakeAt(Ns now) const {
   Ns at = INT64_MAX;
   for (const auto& [worker, member] : members_) {
-    if (waits(member) || member.park == ParkState::kPending) {
+    if ((waits(member) && !member.held_out) || member.park == ParkState::kPending) {
       return now + kLook;
     }
     if (options_.park_after_ns != 0 && member.state == State::kIn && member.idle) {

@@ -83,6 +83,12 @@ class SwapScheduler {
   //   Errors  kRefused (no host memory left for it)
   Status Park(const std::string& vgpu, quota::Ns now);
   Parked ParkedYet(const std::string& vgpu) const;
+  // The same, and its memory stays away, whatever its sessions want, until LetIn; what is away so
+  // is not counted as lent.   Errors  as Park
+  Status HoldOut(const std::string& vgpu, quota::Ns now);
+  void LetIn(const std::string& vgpu);
+  // Of what the vGPU has on its devices, what cannot leave them.
+  uint64_t StaysOf(const std::string& vgpu) const;
 
   // False: even the longest quanta do not pay any more; no new sessions.
   bool takes_more() const { return watch_.takes_more(); }
@@ -107,6 +113,7 @@ class SwapScheduler {
     bool wants_in = false;
     quota::Ns wants_since = 0, waited_ns = 0;  // for room: to come in, or to grow
     bool parked = false;
+    bool held_out = false;
     ParkState park = ParkState::kNone;
     std::vector<uint64_t> out, pinned, asks;  // bytes by device
     uint64_t slab_bytes = 0;                  // host memory that it has or is about to have
@@ -143,6 +150,7 @@ class SwapScheduler {
   bool Help(WorkerId worker, Member& member, std::vector<uint64_t>* promised, quota::Ns now);
   void Evict(WorkerId asker, const Member& member, int device, uint64_t bytes, quota::Ns now);
   void SendOut(WorkerId worker, Member& member, quota::Ns now);
+  uint64_t HeldOut(int device) const;
   Member* Find(WorkerId worker);
   bool IsKnown(int32_t device) const {
     return device >= 0 && static_cast<size_t>(device) < options_.budget_bytes.size();

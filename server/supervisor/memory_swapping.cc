@@ -33,6 +33,9 @@ void PutWait(quota::Ns waited, nlohmann::json* waits) {
   waits->push_back({{"reason", reason}, {"ns", waited}});
 }
 
+// Of a vGPU that is to leave its devices: what the driver keeps for a context.
+constexpr uint64_t kMayStay = uint64_t{64} << 20;
+
 uint64_t HalfOfHost() {
   return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
          static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) / 2;
@@ -97,6 +100,7 @@ void MemorySwapping::Tick(quota::Ns now) {
   if (scheduler_) {
     scheduler_->Tick(now);
     AnswerParked();
+    AnswerHeldOut();
   }
 }
 
@@ -139,6 +143,37 @@ void MemorySwapping::AnswerParked() {
     hooks_.answer(answer);
     return true;
   });
+}
+
+void MemorySwapping::HoldOut(const std::string& vgpu, quota::Ns now, Done done) {
+  if (!scheduler_) return done("this server swaps no memory");
+  if (Status held = scheduler_->HoldOut(vgpu, now); !held.ok()) return done(held.message());
+  holding_out_[vgpu] = std::move(done);
+}
+
+void MemorySwapping::LetIn(const std::string& vgpu) {
+  holding_out_.erase(vgpu);
+  if (scheduler_) scheduler_->LetIn(vgpu);
+}
+
+void MemorySwapping::AnswerHeldOut() {
+  std::vector<std::pair<Done, std::string>> answers;
+  for (auto at = holding_out_.begin(); at != holding_out_.end();) {
+    const SwapScheduler::Parked parked = scheduler_->ParkedYet(at->first);
+    if (parked == SwapScheduler::Parked::kPending) {
+      ++at;
+      continue;
+    }
+    std::string refused;
+    if (parked == SwapScheduler::Parked::kStayed)
+      refused = "its work did not end in time";
+    else if (const uint64_t stays = scheduler_->StaysOf(at->first); stays > kMayStay)
+      refused = std::to_string(stays) + " bytes of it cannot leave their device";
+    if (!refused.empty()) scheduler_->LetIn(at->first);
+    answers.emplace_back(std::move(at->second), refused);
+    at = holding_out_.erase(at);
+  }
+  for (const auto& [done, refused] : answers) done(refused);
 }
 
 uint64_t MemorySwapping::BytesOut(WorkerId worker, int device, quota::Ns now) const {

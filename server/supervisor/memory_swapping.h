@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -57,6 +58,14 @@ class MemorySwapping {
   // empty: there is none.
   void Park(const control::Park& question, const std::string& vgpu, quota::Ns now);
 
+  // The vGPU's memory leaves its devices and stays away until LetIn: `done` hears "", or why it is
+  // there still; at once or later, and not at all once it has been let in.
+  using Done = std::function<void(const std::string& refused)>;
+  void HoldOut(const std::string& vgpu, quota::Ns now, Done done);
+  void LetIn(const std::string& vgpu);
+  // Host memory for what is not on its device.
+  uint64_t host_bytes() const { return scheduler_ ? scheduler_->options().host_bytes : 0; }
+
   bool takes_more() const { return !scheduler_ || scheduler_->takes_more(); }
   // Of the worker's charged bytes, those that are not on the device.
   uint64_t BytesOut(WorkerId worker, int device, quota::Ns now) const;
@@ -71,10 +80,12 @@ class MemorySwapping {
     std::string vgpu;
   };
   void AnswerParked();
+  void AnswerHeldOut();
 
   std::optional<SwapScheduler> scheduler_;
   const Hooks hooks_;
   std::vector<Parking> parkings_;  // under way
+  std::map<std::string, Done> holding_out_;
 };
 
 }  // namespace farcall::server

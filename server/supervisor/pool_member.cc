@@ -79,14 +79,16 @@ std::map<std::string, std::string> ReasonsIn(const Json& answer) {
   return reasons;
 }
 
-// Claims, their epochs, and the numbers of what they may use and of what was refused.
-using Placements = std::vector<std::tuple<std::string, uint64_t, uint64_t, uint64_t>>;
+// Claims, their epochs, the numbers of what they may use and of what was refused, and whether they
+// are parked.
+using Placements =
+    std::vector<std::tuple<std::string, uint64_t, uint64_t, uint64_t, bool, std::string>>;
 
 Placements PlacementsIn(const quota::ClaimLedger& ledger) {
   Placements placements;
   for (const auto& [name, held] : ledger.held())
     placements.emplace_back(name, held.grant.epoch, held.grant.quota_revision,
-                            held.refused_revision);
+                            held.refused_revision, held.is_parked, held.park_refused);
   return placements;
 }
 
@@ -104,6 +106,8 @@ quota::ClaimGrant GrantOf(const Json& object) {
   grant.net_bytes_per_s = Number(object, "net_bytes_per_s");
   grant.seats = static_cast<uint32_t>(Number(object, "seats"));
   grant.quota_revision = Number(object, "quota");
+  if (auto parked = object.find("parked"); parked != object.end() && parked->is_boolean())
+    grant.is_parked = parked->get<bool>();
   grant.hold_ns =
       static_cast<int64_t>(std::min<uint64_t>(Number(object, "hold_ms"), 1ull << 40)) * kNsPerMs;
   return grant;
@@ -112,12 +116,13 @@ quota::ClaimGrant GrantOf(const Json& object) {
 }  // namespace
 
 PoolMember::PoolMember(Closer& closer, int epoll, PoolOptions options, const DeviceReport& devices,
-                       uint64_t net_ceiling, Calls calls)
+                       uint64_t net_ceiling, uint64_t park_bytes, Calls calls)
     : options_(std::move(options)),
       devices_(devices),
       calls_(std::move(calls)),
       net_ceiling_(net_ceiling),
-      ledger_(BytesOf(devices), net_ceiling),
+      park_bytes_(park_bytes),
+      ledger_(BytesOf(devices), net_ceiling, park_bytes),
       incarnation_(UnixNanoseconds()),
       leases_(NameOf(options_), incarnation_),
       agent_(
@@ -178,6 +183,7 @@ std::string PoolMember::ReportJson() {
                  {"draining", is_draining_},
                  {"endpoints", urls_},
                  {"net_bytes_per_s", std::to_string(net_ceiling_)},
+                 {"park_bytes", std::to_string(park_bytes_)},
                  {"gpus", Json::array()},
                  {"claims", Json::array()}};
   for (const DeviceSnapshot& device : devices_.devices)
@@ -198,7 +204,9 @@ std::string PoolMember::ReportJson() {
                                 {"net_bytes_per_s", std::to_string(held.grant.net_bytes_per_s)},
                                 {"quota", std::to_string(held.grant.quota_revision)},
                                 {"refused_quota", std::to_string(held.refused_revision)},
-                                {"change_refused", held.change_refused}});
+                                {"change_refused", held.change_refused},
+                                {"parked", held.is_parked},
+                                {"park_refused", held.park_refused}});
   for (const auto& [name, refusal] : ledger_.refused())
     report["claims"].push_back(
         {{"claim", name}, {"epoch", std::to_string(refusal.epoch)}, {"refused", refusal.why}});
@@ -251,6 +259,11 @@ void PoolMember::OnPoolAnswer(const control::PoolAnswer& message, int file) {
     quota::ClaimGrant from = held->second.grant, to = *held->second.wanted;
     calls_.change(from, to);
   }
+  for (const quota::ClaimLedger::Parking& parking : ledger_.TakeParkings()) {
+    spdlog::info("pool: claim {} {}", parking.claim,
+                 parking.leaves ? "leaves its devices" : "has its devices again");
+    calls_.park(parking);
+  }
   for (const auto& [name, refusal] : ledger_.refused())
     spdlog::warn("pool: claim {} refused: {}", name, refusal.why);
   bool tells_refusal = !ledger_.refused().empty() && Clock::now() >= next_refusal_;
@@ -272,6 +285,12 @@ void PoolMember::FinishChange(const std::string& claim, uint64_t revision,
                               const std::string& refused) {
   if (!refused.empty()) spdlog::warn("pool: change of claim {} refused: {}", claim, refused);
   ledger_.FinishChange(claim, revision, refused);
+  Changed();
+}
+
+void PoolMember::FinishParking(const std::string& claim, const std::string& refused) {
+  if (!refused.empty()) spdlog::warn("pool: claim {} is not parked: {}", claim, refused);
+  ledger_.FinishParking(claim, refused);
   Changed();
 }
 

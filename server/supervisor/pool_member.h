@@ -27,15 +27,18 @@ class PoolMember {
     std::function<void(const std::string& claim, const std::string& why)> end_sessions;
     // Changes what a claim's sessions may use; FinishChange is called for it, at once or later.
     std::function<void(const quota::ClaimGrant& from, const quota::ClaimGrant& to)> change;
+    // Has a claim's memory leave its devices (FinishParking is called for it, at once or later), or
+    // lets it come back.
+    std::function<void(const quota::ClaimLedger::Parking&)> park;
     // control.proto's ServerStatus.
     std::function<nlohmann::json()> status;
   };
 
   // `epoll`: the supervisor's loop, which calls OnReadable for what this one watches.
-  // `net_ceiling`: as ClaimLedger has it.
+  // `net_ceiling`, `park_bytes`: as ClaimLedger has them.
   //   Thread  under the supervisor's lock
   PoolMember(Closer& closer, int epoll, PoolOptions options, const DeviceReport& devices,
-             uint64_t net_ceiling, Calls calls);
+             uint64_t net_ceiling, uint64_t park_bytes, Calls calls);
 
   bool is_in_pool() const { return !options_.url.empty(); }
   // Starts the agent.   Errors  kUnavailable
@@ -45,6 +48,7 @@ class PoolMember {
   Result<quota::ClaimGrant> Admit(const std::string& lease);
   // How a change went: "": well.
   void FinishChange(const std::string& claim, uint64_t revision, const std::string& refused);
+  void FinishParking(const std::string& claim, const std::string& refused);
   // The session is over.
   void Leave(const std::string& claim);
 
@@ -64,7 +68,7 @@ class PoolMember {
   const PoolOptions options_;
   const DeviceReport devices_;
   const Calls calls_;
-  const uint64_t net_ceiling_;
+  const uint64_t net_ceiling_, park_bytes_;
   quota::ClaimLedger ledger_;
   const uint64_t incarnation_;
   LeaseGate leases_;

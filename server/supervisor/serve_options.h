@@ -63,6 +63,8 @@ struct ServeOptions {
   uint32_t lanes = 0;          // connections for bulk data of each session; 0: by the distance
   std::string log_level = "info";
   PoolOptions pool;
+  bool parks_claims =
+      false;            // of a pool that takes a claim's place: its memory goes to host memory
   std::string control;  // path of the control socket; empty: by the first URL; "off": none
   std::string metrics;  // host:port for Prometheus; empty: none
   std::string audit;    // file for who had what; empty: none
@@ -80,7 +82,9 @@ struct ServeOptions {
   bool OffersVerbs() const;
 
   // Sessions' memory may leave their devices.
-  bool swaps() const { return oversubscribe_milli > 1000 || park_after_seconds != 0; }
+  bool swaps() const {
+    return oversubscribe_milli > 1000 || park_after_seconds != 0 || parks_claims;
+  }
 };
 
 // Reads a TOML file into `options` (serve_settings.h).

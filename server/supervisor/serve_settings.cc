@@ -258,6 +258,11 @@ constexpr auto kSettings = std::to_array<ServeSetting>({
      .least = 0,
      .most = 86400,
      .number = Of<&O::park_after_seconds>},
+    {.name = "park_claims",
+     .group = kMemory,
+     .help = "in a pool: move the memory of a claim whose place another takes to host memory, "
+             "instead of ending its sessions",
+     .flag = Of<&O::parks_claims>},
 
     {.name = "mode",
      .group = kTime,

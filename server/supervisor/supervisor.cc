@@ -77,10 +77,12 @@ Supervisor::Supervisor(const ServeOptions& options, ProbedDevices devices)
                          std::visit([this](const auto& each) { OnMessage(each); }, question);
                        }),
       pool_(closer_, epoll_, options.pool, devices_.report, options.max_net_bytes_per_s,
+            options.parks_claims ? swap_.host_bytes() : 0,
             {[this](const std::string& claim, const std::string& why) { EndClaim(claim, why); },
              [this](const quota::ClaimGrant& from, const quota::ClaimGrant& to) {
                ChangeClaim(from, to);
              },
+             [this](const quota::ClaimLedger::Parking& parking) { ParkClaim(parking); },
              [this] { return StatusJson(); }}),
       warm_caches_(MakeAllCaches(image_base_, KernelVariable(devices_.choice.kind))),
       warm_(WantedWarm(), epoll_, HooksOfWarm()) {

@@ -268,6 +268,7 @@ class Supervisor {
   void Begin(QuotaChanges::Task task) { changes_.Begin(std::move(task), SteadyNow()); }
   // A running claim's, by the pool's word.
   void ChangeClaim(const quota::ClaimGrant& from, const quota::ClaimGrant& to);
+  void ParkClaim(const quota::ClaimLedger::Parking& parking);
   void NoteChange(std::string_view id, const QuotaChange& change);
   std::string VgpuById(std::string_view id) const;
   nlohmann::json AuditFields(const Worker& worker) const;

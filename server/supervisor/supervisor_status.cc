@@ -224,6 +224,14 @@ void Supervisor::ChangeClaim(const quota::ClaimGrant& from, const quota::ClaimGr
   Begin(std::move(task));
 }
 
+void Supervisor::ParkClaim(const quota::ClaimLedger::Parking& parking) {
+  const std::string vgpu = std::string(kClaimPrefix) + parking.claim;
+  if (!parking.leaves) return swap_.LetIn(vgpu);
+  swap_.HoldOut(vgpu, SteadyNow(), [this, claim = parking.claim](const std::string& refused) {
+    pool_.FinishParking(claim, refused);
+  });
+}
+
 void Supervisor::NoteChange(std::string_view id, const QuotaChange& change) {
   Json fields = {{"vgpu", id}};
   if (change.memory_bytes) fields["memory_bytes"] = *change.memory_bytes;

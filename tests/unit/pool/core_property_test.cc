@@ -29,7 +29,8 @@ struct SimHost {
   std::vector<uint64_t> real_bytes;
   std::unique_ptr<quota::ClaimLedger> ledger;
   std::vector<std::pair<std::string, uint64_t>> sessions;  // (claim, epoch)
-  std::vector<std::string> changing;
+  std::vector<std::string> changing, parking;
+  uint64_t park_bytes = 0;  // of its memory, for what is parked
   uint64_t highest_term = 0;
 };
 
@@ -63,15 +64,24 @@ class World {
         host.real_bytes.push_back((2 + Below(7)) * kGiB);
         host.told_bytes.push_back(host.real_bytes.back() * (lies ? 2 : 1));
       }
-      host.ledger = std::make_unique<quota::ClaimLedger>(host.real_bytes);
+      host.park_bytes = Below(3) * 6 * kGiB;
+      host.ledger = std::make_unique<quota::ClaimLedger>(host.real_bytes, 0, host.park_bytes);
       hosts_[host.name] = std::move(host);
     }
     sequencer_.name = SequencerNames()[Below(4)];
+    // So that claims that leave for others are many.
+    is_busy_ = Below(2) == 0;
+    if (Below(2) == 0) {
+      timing_.min_run = static_cast<Ms>(Below(2) * 1000);
+      timing_.preempt_grace = static_cast<Ms>(Below(3) * 1000);
+      timing_.settle = 0;
+    }
     Start();
     for (const char* name : kProjects) SetAnyProject(name);
   }
 
   void Step() {
+    if (is_busy_) Exchange();
     switch (Below(20)) {
       case 19:
         SetAnyLabels();
@@ -120,6 +130,7 @@ class World {
         break;
       case 17:
         FinishChanges(AnyHost());
+        FinishParkings(AnyHost());
         break;
     }
     Check();
@@ -138,7 +149,7 @@ class World {
         Beat(host);
         Deliver(0, false);
         while (!answers_.empty()) Deliver(0, true);
-        for (int round = 0; round < 4; ++round) FinishChanges(host);
+        for (int round = 0; round < 4; ++round) FinishChanges(host), FinishParkings(host);
         Check();
       }
       Do(Tick{});
@@ -167,7 +178,7 @@ class World {
     ++term_;
     reports_.clear();
     late_.clear();
-    core_ = std::make_unique<Core>(Timing{}, Limits{}, sequencer_);
+    core_ = std::make_unique<Core>(timing_, Limits{}, sequencer_);
     std::vector<Claim> claims;
     std::vector<Host> hosts;
     for (const auto& [id, claim] : stored_claims_) claims.push_back(claim);
@@ -219,7 +230,15 @@ class World {
     request.tenant = Below(2) == 0 ? "" : "t";
     const char* project = kProjects[Below(std::size(kProjects))];
     if (core_->FindProject(project) != nullptr) request.ask.project = project;
+    if (Below(3) == 0) request.members = 1 + static_cast<uint32_t>(Below(4));
     Do(request);
+  }
+
+  // After 60 s a gang is bound, or its hosts have been asked to let go.
+  void CheckGangs() {
+    for (const auto& [id, claim] : core_->claims())
+      RC_ASSERT(claim.state != ClaimState::kReserved ||
+                now_ - claim.since < core_->timing().reserved);
   }
 
   // What has found a place has exceeded no limit; nobody leaves for a claim that may not have it.
@@ -290,6 +309,16 @@ class World {
                               Below(3) == 0 ? "it holds more" : "");
   }
 
+  // What leaves a host's devices has left, or stays for some reason.
+  void FinishParkings(SimHost& host) {
+    for (const auto& parking : host.ledger->TakeParkings())
+      if (parking.leaves) host.parking.push_back(parking.claim);
+    if (host.parking.empty() || Below(3) == 0) return;
+    const std::string id = host.parking.back();
+    host.parking.pop_back();
+    host.ledger->FinishParking(id, Below(4) == 0 ? "its work did not end" : "");
+  }
+
   void SetAnyLabels() { Do(SetLabels{AnyHost().name, {{"zone", Below(2) == 0 ? "a" : "b"}}, {}}); }
 
   void SetAnyHost() {
@@ -303,6 +332,7 @@ class World {
     report.host = host.name;
     report.incarnation = host.incarnation;
     report.beat = host.beat;
+    report.park_bytes = host.park_bytes;
     for (uint64_t bytes : host.told_bytes) {
       Gpu gpu;
       gpu.memory_bytes = bytes;
@@ -313,7 +343,8 @@ class World {
       report.claims.push_back(
           {id, held.grant.epoch, held.sessions, held.is_ending, "", held.grant.quota_revision,
            held.refused_revision, held.change_refused, held.grant.devices, held.grant.memory_bytes,
-           held.grant.share_milli, held.grant.limit_milli, held.grant.priority, held.grant.seats});
+           held.grant.share_milli, held.grant.limit_milli, held.grant.priority, held.grant.seats,
+           held.grant.net_bytes_per_s, held.is_parked, held.park_refused});
     for (const auto& [id, refusal] : host.ledger->refused()) {
       ReportedClaim refused;
       refused.claim = id;
@@ -368,7 +399,8 @@ class World {
     for (const Grant& grant : answer.answer.grants)
       grants.push_back({grant.claim, grant.epoch, grant.devices, grant.memory_bytes,
                         grant.share_milli, grant.limit_milli, grant.net_bytes_per_s, grant.priority,
-                        grant.seats, grant.hold_ms * kNsPerMs, grant.quota_revision});
+                        grant.seats, grant.hold_ms * kNsPerMs, grant.quota_revision,
+                        grant.is_parked});
     std::map<std::string, uint64_t> epochs;
     for (const auto& [id, held] : host.ledger->held()) epochs[id] = held.grant.epoch;
     auto ends = host.ledger->Answer(answer.answer.beat, answer.answer.number, answer.term, grants,
@@ -401,7 +433,20 @@ class World {
   void Advance(Ms by) {
     now_ += by;
     for (auto& [name, host] : hosts_) EndSessions(host, host.ledger->Expire(HostNow(host)));
-    Do(Tick{});
+    if (Do(Tick{})) CheckGangs();
+  }
+
+  // All hosts report and are answered, programs come, and some time passes: so claims get far.
+  void Exchange() {
+    for (auto& [name, host] : hosts_) {
+      Beat(host);
+      while (!reports_.empty()) Deliver(0, false);
+      while (!answers_.empty()) Deliver(0, true);
+      FinishParkings(host);
+    }
+    Open();
+    Advance(static_cast<Ms>(Below(3) * 1000));
+    Check();
   }
 
   // A token of now, or one that was minted some time ago.
@@ -434,7 +479,8 @@ class World {
     host.changing.clear();
     // Its stream ends after all that came by it.
     std::erase_if(reports_, [&](const ReportInFlight& r) { return r.report.host == host.name; });
-    host.ledger = std::make_unique<quota::ClaimLedger>(host.real_bytes);
+    host.parking.clear();
+    host.ledger = std::make_unique<quota::ClaimLedger>(host.real_bytes, 0, host.park_bytes);
     if (auto known = core_->hosts().find(host.name); known != core_->hosts().end())
       Do(HostClosed{host.name, known->second.incarnation});
   }
@@ -446,6 +492,7 @@ class World {
         RC_ASSERT(host.ledger->memory_on(static_cast<uint32_t>(g)) <= host.real_bytes[g]);
         RC_ASSERT(host.ledger->share_on(static_cast<uint32_t>(g)) <= 1000u);
       }
+      RC_ASSERT(host.ledger->parked_bytes() <= host.park_bytes);
       std::map<std::string, uint32_t> running;
       for (const auto& [id, epoch] : host.sessions) {
         ++running[id];
@@ -462,6 +509,8 @@ class World {
             known->second.epoch == held.grant.epoch && term_ == host.highest_term) {
           RC_ASSERT(known->second.held_bytes() >= held.bytes());
           RC_ASSERT(known->second.held_milli() >= held.milli());
+          // What has given its GPUs back has left them.
+          RC_ASSERT(known->second.state != ClaimState::kParked || held.is_parked);
         }
         if (held.is_ending || HostNow(host) >= held.until) continue;
         auto [first, is_only] = open_at.emplace(id, name);
@@ -472,7 +521,7 @@ class World {
 
   std::mt19937_64 random_;
   Ms now_ = 1;
-  bool is_calm_ = false;
+  bool is_calm_ = false, is_busy_ = false;
   uint64_t term_ = 0, last_id_ = 0;
   std::set<std::string> late_;
   std::unique_ptr<Core> core_;
@@ -481,6 +530,7 @@ class World {
   std::map<std::string, Project> stored_projects_;
   std::map<std::string, uint64_t> placed_;  // the epochs that were looked at
   SequencerPolicy sequencer_;
+  Timing timing_;
   std::map<std::string, SimHost> hosts_;
   std::vector<ReportInFlight> reports_;
   std::vector<AnswerInFlight> answers_;

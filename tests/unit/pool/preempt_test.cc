@@ -243,8 +243,8 @@ TEST_F(Evictions, SeveralGpusComeFromOneHost) {
   Held("c", "h2", {0}, 12), Held("d", "h2", {1}, 12);
   std::optional<Eviction> found = For(2, 8);
   ASSERT_TRUE(found);
-  EXPECT_EQ(found->place.host, "h2");
-  EXPECT_EQ(found->place.devices, (std::vector<uint32_t>{0, 1}));
+  EXPECT_EQ(found->places[0].host, "h2");
+  EXPECT_EQ(found->places[0].devices, (std::vector<uint32_t>{0, 1}));
   EXPECT_EQ(found->victims, (std::vector<std::string>{"c", "d"}));
 }
 
@@ -255,7 +255,7 @@ TEST_F(Evictions, AClaimOnSeveralGpusLeavesThemAll) {
   std::optional<Eviction> found = For(2, 8);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->victims, std::vector<std::string>{"wide"});
-  EXPECT_EQ(found->place.devices, (std::vector<uint32_t>{0, 1}));
+  EXPECT_EQ(found->places[0].devices, (std::vector<uint32_t>{0, 1}));
 }
 
 TEST_F(Evictions, AFreeGpuOfTheHostIsUsedToo) {

@@ -53,6 +53,7 @@ class PoolRecord : public testing::Test {
           request.owner = "somebody \\ \n";
           request.idempotency_key = below(3) == 0 ? "k" + std::to_string(below(9)) : "";
           request.is_run = below(2) == 0;
+          if (below(4) == 0) request.members = 1 + static_cast<uint32_t>(below(3));
           request.now_unix = 7;
           request.ask.memory_bytes = below(3) * kGiB;
           request.ask.share_milli = static_cast<uint32_t>(below(3) * 250);
