@@ -88,7 +88,7 @@ std::string CudaDataRoot(std::string endpoint) {
   }
   const Result<std::string> token = settings.FindToken();  // the program will say so
   return client::CudaDataFolder(cache,
-                                client::ServerScope(endpoint, token.ok() ? *token : std::string()));
+                                client::ServerCacheScope(endpoint, token.ok() ? *token : std::string()));
 }
 
 namespace {

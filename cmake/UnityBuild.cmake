@@ -1,11 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
-# With CMAKE_UNITY_BUILD several sources are compiled at a time, as sanitizer builds are best made: most of what a compiler
-# does here is to read the same headers again. These sources share a private name with a neighbour, or define weak symbols
-# that a neighbour calls, and are compiled alone. The list serves the unit tests of server, transport, proto and quota; the
-# rest of the tree may need more names.
+# With CMAKE_UNITY_BUILD a compiler gets several sources at a time: most of what it does here is to read the same headers
+# again. The sources of one such unit share a scope, so a private name may occur in one of them only. Where two collide,
+# rename one, or list it below: what is listed is compiled alone, as are tests, benches and examples.
 if(NOT CMAKE_UNITY_BUILD)
   return()
 endif()
+
+# Where a unit begins is a matter of a source's own name: a new source changes one unit of its target, not all that follow.
+function(farcall_group_sources target)
+  get_target_property(folder ${target} SOURCE_DIR)
+  get_target_property(sources ${target} SOURCES)
+  set(unit 0)
+  set(size 0)
+  foreach(source ${sources})
+    if(NOT source MATCHES "\\.cc$")
+      continue()
+    endif()
+    get_filename_component(name ${source} NAME)
+    string(MD5 digest ${name})
+    if(size EQUAL 10 OR digest MATCHES "^[01]")
+      math(EXPR unit "${unit} + 1")
+      set(size 0)
+    endif()
+    math(EXPR size "${size} + 1")
+    cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${folder})
+    set_source_files_properties(${source} DIRECTORY ${folder} PROPERTIES UNITY_GROUP "${target}_${unit}")
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
+endfunction()
+foreach(component settings proto toolkit transport listener quota cuda-abi cpu-device client-shim server pool cli)
+  farcall_targets_below(${PROJECT_SOURCE_DIR}/${component} targets)
+  foreach(target ${targets})
+    get_target_property(type ${target} TYPE)
+    if(type MATCHES "LIBRARY$|EXECUTABLE" AND NOT type STREQUAL INTERFACE_LIBRARY)
+      farcall_group_sources(${target})
+    endif()
+  endforeach()
+endforeach()
+foreach(component examples bench tests)
+  if(EXISTS ${PROJECT_BINARY_DIR}/${component})
+    farcall_targets_below(${PROJECT_SOURCE_DIR}/${component} targets)
+    foreach(target ${targets})
+      set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
+    endforeach()
+  endif()
+endforeach()
+
 # farcall_compile_alone(FOLDER SOURCES...): FOLDER is that of the CMakeLists.txt that has the target.
 function(farcall_compile_alone folder)
   foreach(source ${ARGN})
@@ -14,21 +54,24 @@ function(farcall_compile_alone folder)
   endforeach()
 endfunction()
 set(generated ${CMAKE_BINARY_DIR}/generated)
-farcall_compile_alone(cpu-device/driver ${generated}/cpu-device/default_entries.cc entry/graph_params.cc ipc_memory.cc sparse.cc)
+farcall_compile_alone(cpu-device/driver ${generated}/cpu-device/default_entries.cc entry/context.cc entry/graph_edges.cc entry/graph_params.cc ipc_memory.cc
+  sparse.cc)
 farcall_compile_alone(cpu-device/nvml ${generated}/cpu-device/nvml_default_entries.cc)
 farcall_compile_alone(cpu-device/exec device_output.cc runtime_async.cc runtime_tensor.cc runtime_texture.cc)
 farcall_compile_alone(cpu-device/images elf.cc host_object.cc)
-farcall_compile_alone(cpu-device/jit regions/thread_stride.cc regions/warp_marks.cc window_checks.cc)
+farcall_compile_alone(cpu-device/jit regions/gather_meetings.cc regions/thread_stride.cc regions/warp_marks.cc window_checks.cc)
 farcall_compile_alone(cpu-device/ptx operand_parser.cc parser.cc)
 farcall_compile_alone(cpu-device/compilers device_linker.cc)
-farcall_compile_alone(client-shim cuda/graph_learn.cc cuda/notifications.cc)
+farcall_compile_alone(client-shim cuda/graph_learn.cc cuda/notifications.cc cuda/shared_host.cc)
 farcall_compile_alone(client-shim/cudart copy.cc graph_nodes.cc memcpy.cc)
 # A library's calls and its first version's prototypes contradict each other.
 get_property(thin DIRECTORY ${PROJECT_SOURCE_DIR}/client-shim/thin PROPERTY BUILDSYSTEM_TARGETS)
 set_target_properties(${thin} PROPERTIES UNITY_BUILD OFF)
-file(GLOB generated_calls ${generated}/server/*_calls.cc)
-farcall_compile_alone(server ${generated_calls} leases/lease_scheduler.cc leases/swap_scheduler.cc library/library_cudnn_folded.cc library/library_cusolver.cc
+# Each library's calls have names of their own for the same things.
+get_target_property(calls farcall_session SOURCES)
+list(FILTER calls INCLUDE REGEX "/generated/server/.*_calls\\.cc$")
+farcall_compile_alone(server ${calls})
+farcall_compile_alone(server leases/lease_scheduler.cc leases/swap_scheduler.cc library/library_cudnn_folded.cc library/library_cusolver.cc
   toolchain/nvjitlink.cc toolchain/nvrtc.cc supervisor/image_writer.cc supervisor/serve_options.cc calls/launch.cc)
-farcall_compile_alone(bench driver_figures.cc)
 farcall_compile_alone(cli devices.cc run.cc)
 farcall_compile_alone(cli/control pool_status.cc)

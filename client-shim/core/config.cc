@@ -144,7 +144,7 @@ Config* Load() {
   } else {
     config->error = token.status().message();
   }
-  config->server_scope = ServerScope(config->endpoint, config->token);
+  config->server_scope = ServerCacheScope(config->endpoint, config->token);
   config->vgpu = Get("FARCALL_VGPU");
   if (config->vgpu.size() > kMaxNameBytes) {
     config->error = "FARCALL_VGPU has " + std::to_string(config->vgpu.size()) + " bytes; at most " +

@@ -144,7 +144,7 @@ Result<std::string> Settings::FindToken() const {
   return text->substr(0, text->find_first_of("\r\n"));
 }
 
-std::string ServerScope(const std::string& endpoint, const std::string& token) {
+std::string ServerCacheScope(const std::string& endpoint, const std::string& token) {
   constexpr size_t kScopeBytes = 16;
   const bool is_private = !endpoint.empty() && Variable("FARCALL_PRIVATE_SERVER") == endpoint;
   std::string text = "farcall-server-1|private";

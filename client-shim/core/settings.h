@@ -52,7 +52,7 @@ class Settings {
 //   token     what the server had to know; "": whoever answers there
 // `farcall run` starts a server for each run and names it in FARCALL_PRIVATE_SERVER: all such are
 // one.
-std::string ServerScope(const std::string& endpoint, const std::string& token);
+std::string ServerCacheScope(const std::string& endpoint, const std::string& token);
 
 // Where in a cache the server's nvvm/libdevice is kept (server_file.h): what XLA calls its CUDA
 // data directory.

@@ -20,7 +20,7 @@ namespace farcall::server {
 namespace {
 
 // Each worker has some twenty threads; a driver's count on top.
-constexpr char kMaxThreads[] = "4096";
+constexpr char kMaxPids[] = "4096";
 constexpr uint32_t kUsualWeight = 100;  // the kernel's own
 constexpr char kControllers[] = "+memory +pids +cpu";
 
@@ -195,11 +195,11 @@ std::vector<Setting> SettingsOf(bool is_first, uint64_t memory_bytes, uint32_t w
   constexpr uint32_t kUsualShares = 1024;  // version 1's, for a weight of 100
   if (is_first) {
     return {{0, "memory.limit_in_bytes", std::to_string(memory_bytes)},
-            {1, "pids.max", kMaxThreads},
+            {1, "pids.max", kMaxPids},
             {2, "cpu.shares", std::to_string(std::max(weight * kUsualShares / kUsualWeight, 2u))}};
   }
   return {{0, "memory.max", std::to_string(memory_bytes)},
-          {0, "pids.max", kMaxThreads},
+          {0, "pids.max", kMaxPids},
           {0, "cpu.weight", std::to_string(weight)}};
 }
 

@@ -70,7 +70,7 @@ void ReadClient(std::string_view bytes) {
             "a value from nowhere");
   }
   const std::string scope =
-      client::ServerScope(settings.Find("endpoint").value, settings.Find("token").value);
+      client::ServerCacheScope(settings.Find("endpoint").value, settings.Find("token").value);
   Require(scope.size() == 32 && scope.find_first_not_of("0123456789abcdef") == scope.npos,
           "a scope that is no file name", scope);
 }

@@ -13,11 +13,11 @@
 namespace farcall::cpu_device {
 namespace {
 
-using Batch = std::vector<CUmemDecompressParams>;
+using DecompressBatch = std::vector<CUmemDecompressParams>;
 
 // A block that is none leaves 0 bytes written.
 void CUDA_CB Run(void* data) {
-  const std::unique_ptr<Batch> batch(static_cast<Batch*>(data));
+  const std::unique_ptr<DecompressBatch> batch(static_cast<DecompressBatch*>(data));
   for (const CUmemDecompressParams& one : *batch) {
     const int written =
         LZ4_decompress_safe(static_cast<const char*>(one.src), static_cast<char*>(one.dst),
@@ -60,7 +60,7 @@ CUresult cuMemBatchDecompressAsync(CUmemDecompressParams* params, size_t count, 
     if (error_index != nullptr) *error_index = i;
     return CUDA_ERROR_INVALID_VALUE;
   }
-  auto batch = std::make_unique<Batch>(params, params + count);
+  auto batch = std::make_unique<DecompressBatch>(params, params + count);
   const CUresult result = SubmitOp(*stream, HostOp{Run, batch.get(), true}, How::kQueue);
   if (result == CUDA_SUCCESS) batch.release();
   return result;
