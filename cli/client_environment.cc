@@ -87,8 +87,8 @@ std::string CudaDataRoot(std::string endpoint) {
     if (set.ok()) endpoint = set->value;
   }
   const Result<std::string> token = settings.FindToken();  // the program will say so
-  return client::CudaDataFolder(cache,
-                                client::ServerCacheScope(endpoint, token.ok() ? *token : std::string()));
+  return client::CudaDataFolder(
+      cache, client::ServerCacheScope(endpoint, token.ok() ? *token : std::string()));
 }
 
 namespace {

@@ -20,3 +20,5 @@ farcall_no_restrict(tests/jit differential/generator.cc differential/statements.
 farcall_no_restrict(tests/transport url_test.cc)
 farcall_no_restrict(tests/unit/client nvrtc_scan_test.cc)
 farcall_no_restrict(tests/unit/pool aging_property_test.cc)
+farcall_no_restrict(bench/pool core_bench.cc)
+farcall_no_restrict(tests/unit/pool selector_test.cc)

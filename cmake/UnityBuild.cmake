@@ -62,6 +62,8 @@ farcall_compile_alone(cpu-device/images elf.cc host_object.cc)
 farcall_compile_alone(cpu-device/jit regions/gather_meetings.cc regions/thread_stride.cc regions/warp_marks.cc window_checks.cc)
 farcall_compile_alone(cpu-device/ptx operand_parser.cc parser.cc)
 farcall_compile_alone(cpu-device/compilers device_linker.cc)
+# These name every entry, which only libcuda.so.1 has.
+farcall_compile_alone(client-shim cuda/entries.cc cuda/proc.cc)
 farcall_compile_alone(client-shim cuda/graph_learn.cc cuda/notifications.cc cuda/shared_host.cc)
 farcall_compile_alone(client-shim/cudart copy.cc graph_nodes.cc memcpy.cc)
 # A library's calls and its first version's prototypes contradict each other.
@@ -74,4 +76,12 @@ farcall_compile_alone(server ${calls})
 farcall_compile_alone(server leases/lease_scheduler.cc leases/swap_scheduler.cc library/library_cudnn_folded.cc library/library_cusolver.cc
   toolchain/nvjitlink.cc toolchain/nvrtc.cc supervisor/image_writer.cc supervisor/serve_options.cc calls/launch.cc)
 farcall_compile_alone(cli devices.cc run.cc)
-farcall_compile_alone(cli/control pool_status.cc)
+farcall_compile_alone(cli/control pool_status.cc top.cc view.cc)
+farcall_compile_alone(pool core/core_explain.cc core/selector.cc)
+farcall_compile_alone(pool/k8s claim_loop.cc gpu_objects.cc metrics_server.cc object_fields.cc plugin.cc plugin_service.cc usage_view.cc)
+# What protoc writes for a file has the same private names in each.
+foreach(target farcall_k8s_proto farcall_pool_proto farcall_control_proto)
+  if(TARGET ${target})
+    set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
+  endif()
+endforeach()

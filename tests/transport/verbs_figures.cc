@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Figures of verbs:// between two ends in this process, over this machine's card: a round trip of 64
-// bytes on a log, and bulk on a lane, each way. tests/transport/on_hardware sets others beside them.
+// Figures of verbs:// between two ends in this process, over this machine's card: a round trip of
+// 64 bytes on a log, and bulk on a lane, each way. tests/transport/on_hardware sets others beside
+// them.
 //
 //   verbs_figures [ROUND_TRIPS [MEBIBYTES]]     prints "NAME VALUE UNIT", a line each
 #include <algorithm>
