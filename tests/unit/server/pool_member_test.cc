@@ -56,9 +56,12 @@ class PoolMemberTest : public testing::Test {
     PoolMember::Calls calls;
     calls.end_sessions = [](const std::string&, const std::string&) {};
     calls.change = [](const quota::ClaimGrant&, const quota::ClaimGrant&) {};
+    calls.park = [this](const quota::ClaimLedger::Parking& parking) {
+      parkings_.push_back((parking.leaves ? "-" : "+") + parking.claim);
+    };
     calls.status = [] { return nlohmann::json::object(); };
     member_ = std::make_unique<PoolMember>(closer_, epoll_, options, OneDevice(), kNetCeiling,
-                                           std::move(calls));
+                                           kGib, std::move(calls));
     Status opened = member_->Open({"tcp://host:1"});
     ASSERT_TRUE(opened.ok()) << opened.message();
     int agent = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
@@ -116,7 +119,7 @@ class PoolMemberTest : public testing::Test {
   }
   // A heartbeat, answered by `claims`, each of half the device. Whether the member wants the next
   // at once.
-  bool WantsAnother(const Claims& claims) {
+  bool WantsAnother(const Claims& claims, bool is_parked = false) {
     ++beat_;
     Beat();
     EXPECT_EQ(Sent(), std::vector<control::Type>{control::Type::kPoolReport});
@@ -127,6 +130,7 @@ class PoolMemberTest : public testing::Test {
                         {"devices", {0}},
                         {"memory_bytes", std::to_string(kGib / 2)},
                         {"seats", 1},
+                        {"parked", is_parked},
                         {"hold_ms", "86400000"}});
     Json answer = {{"term", "1"}, {"number", "1"}, {"grants", grants}, {"pool", "pool"}};
     answer["key"] = HexOf(PublicHalf(key_));
@@ -142,9 +146,22 @@ class PoolMemberTest : public testing::Test {
   uint64_t beat_ = 0;
   Closer closer_;
   std::string report_;
+  std::vector<std::string> parkings_;  // "-claim": it leaves its devices; "+claim": it has them again
   const LeaseSecretKey key_ = NewLeaseKey();
   std::unique_ptr<PoolMember> member_;
 };
+
+TEST_F(PoolMemberTest, TakesAClaimOffItsDevicesAndBack) {
+  WantsAnother({{"a", 1}});
+  WantsAnother({{"a", 1}}, true);
+  EXPECT_EQ(parkings_, std::vector<std::string>{"-a"});
+  member_->FinishParking("a", "");
+  Sent();
+  WantsAnother({{"a", 1}}, true);
+  EXPECT_EQ(parkings_.size(), 1u);
+  WantsAnother({{"a", 1}});
+  EXPECT_EQ(parkings_, (std::vector<std::string>{"-a", "+a"}));
+}
 
 TEST_F(PoolMemberTest, ReportsAtOnceWhatAnAnswerChanged) {
   EXPECT_FALSE(WantsAnother({}));
