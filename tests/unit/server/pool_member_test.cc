@@ -60,8 +60,8 @@ class PoolMemberTest : public testing::Test {
       parkings_.push_back((parking.leaves ? "-" : "+") + parking.claim);
     };
     calls.status = [] { return nlohmann::json::object(); };
-    member_ = std::make_unique<PoolMember>(closer_, epoll_, options, OneDevice(), kNetCeiling,
-                                           kGib, std::move(calls));
+    member_ = std::make_unique<PoolMember>(closer_, epoll_, options, OneDevice(), kNetCeiling, kGib,
+                                           std::move(calls));
     Status opened = member_->Open({"tcp://host:1"});
     ASSERT_TRUE(opened.ok()) << opened.message();
     int agent = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
@@ -146,7 +146,8 @@ class PoolMemberTest : public testing::Test {
   uint64_t beat_ = 0;
   Closer closer_;
   std::string report_;
-  std::vector<std::string> parkings_;  // "-claim": it leaves its devices; "+claim": it has them again
+  std::vector<std::string>
+      parkings_;  // "-claim": it leaves its devices; "+claim": it has them again
   const LeaseSecretKey key_ = NewLeaseKey();
   std::unique_ptr<PoolMember> member_;
 };
