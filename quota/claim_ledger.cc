@@ -179,11 +179,13 @@ void ClaimLedger::Park(Held& held, bool is_wanted) {
   }
   held.park_refused.clear();
   if (!held.is_parked && !held.is_parking) return;
-  for (uint32_t device : grant.devices) {
-    Status room = held.is_parked ? CheckRoom(grant, device, nullptr) : Status();
-    if (room.ok()) continue;
-    held.park_refused = room.message();
-    return;
+  if (held.is_parked) {
+    for (uint32_t device : grant.devices) {
+      if (Status room = CheckRoom(grant, device, nullptr); !room.ok()) {
+        held.park_refused = room.message();
+        return;
+      }
+    }
   }
   held.is_parked = held.is_parking = false;
   parkings_.push_back({grant.claim, false});
