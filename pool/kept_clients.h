@@ -40,8 +40,8 @@ class KeptClients final {
  private:
   // A pool closes a connection after 5 s without a request, and after 100 requests.
   static constexpr std::chrono::seconds kLongestIdle{3};
-  static constexpr int kMostRequests = 90;
-  static constexpr size_t kMostIdle = 8;
+  static constexpr int kMaxRequests = 90;
+  static constexpr size_t kMaxIdle = 8;
   struct Kept {
     std::unique_ptr<Client> client;
     int requests = 0;
@@ -69,10 +69,10 @@ class KeptClients final {
     return last;
   }
   void Give(Kept kept) {
-    if (++kept.requests >= kMostRequests) return;
+    if (++kept.requests >= kMaxRequests) return;
     kept.since = Clock::now();
     std::lock_guard lock(mutex_);
-    if (idle_.size() < kMostIdle) idle_.push_back(std::move(kept));
+    if (idle_.size() < kMaxIdle) idle_.push_back(std::move(kept));
   }
 
   const std::function<std::unique_ptr<Client>()> make_;

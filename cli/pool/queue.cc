@@ -40,10 +40,10 @@ std::string WaitedText(int64_t ms) {
 // at most a day. '.': it waits, '#': it is expected to run.
 void Draw(const pb::Queue& queue) {
   constexpr int kColumns = 48;
-  constexpr int64_t kMostMs = 24 * 3'600'000;
+  constexpr int64_t kMaxMs = 24 * 3'600'000;
   int64_t end = 0;
   for (const pb::QueuedClaim& one : queue.claims()) end = std::max(end, one.ends_in_ms());
-  end = std::min(end, kMostMs);
+  end = std::min(end, kMaxMs);
   if (end <= 0) return;
   const int64_t column = std::max<int64_t>(end / kColumns, 1);
   std::printf("\n%-18s now %*s\n", "", kColumns - 4, ("+" + WaitedText(end)).c_str());
