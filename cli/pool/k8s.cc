@@ -2,6 +2,7 @@
 // `farcall pool k8s`: what joins a Kubernetes cluster to a pool.
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 
 #include "cli/pool/commands.h"
@@ -39,6 +40,15 @@ bool FindApi(const char* command, k8s::ApiAddress* api) {
   return false;
 }
 
+// The API server and the pool. False: it has said why not.
+template <typename Options>
+bool FindBoth(const char* name, const PoolOptions& pool, Options* options) {
+  if (!FindApi(name, &options->api)) return false;
+  const Status found = FindPool(pool, &options->pool);
+  if (!found.ok()) std::fprintf(stderr, "farcall pool k8s %s: %s\n", name, found.message().c_str());
+  return found.ok();
+}
+
 void AddApi(CLI::App* command, k8s::ApiAddress* api) {
   api->ca = std::string(kAccount) + "/ca.crt";
   api->token_file = std::string(kAccount) + "/token";
@@ -60,11 +70,7 @@ void AddProjectRoot(CLI::App* command, std::string* root) {
 }
 
 int Plugin(const PoolOptions& pool, k8s::PluginOptions options) {
-  if (!FindApi("plugin", &options.api)) return kExitUsage;
-  if (Status found = FindPool(pool, &options.pool); !found.ok()) {
-    std::fprintf(stderr, "farcall pool k8s plugin: %s\n", found.message().c_str());
-    return kExitUsage;
-  }
+  if (!FindBoth("plugin", pool, &options)) return kExitUsage;
   if (options.libraries.empty()) options.libraries = server::ProgramBeside("/lib/farcall");
   return k8s::RunPlugin(options);
 }
@@ -98,22 +104,9 @@ void AddPlugin(CLI::App* k8s, int& exit_code) {
   command->callback([pool, options, &exit_code] { exit_code = Plugin(*pool, *options); });
 }
 
-int Webhook(k8s::WebhookOptions options) {
-  if (!FindApi("webhook", &options.api)) return kExitUsage;
-  const ScratchFolder folder("farcall-webhook");
-  if (folder.path().empty()) {
-    std::fprintf(stderr, "farcall pool k8s webhook: no folder for temporary files (TMPDIR)\n");
-    return kExitFailure;
-  }
-  return k8s::RunWebhook(options, folder.path());
-}
-
-void AddWebhook(CLI::App* k8s, int& exit_code) {
-  CLI::App* command = k8s->add_subcommand(
-      "webhook",
-      "Runs the mutating webhook: pods that ask by names of other GPU-sharing schemes get "
-      "farcall.io/vgpu");
-  auto options = std::make_shared<k8s::WebhookOptions>();
+// What a server that the API server calls has in common with others.
+template <typename Options>
+void AddServing(CLI::App* command, Options* options) {
   command->add_option("--listen", options->listen, "host:port for the API server")
       ->capture_default_str();
   command
@@ -124,15 +117,46 @@ void AddWebhook(CLI::App* k8s, int& exit_code) {
       ->capture_default_str();
   command->add_option("--secret", options->secret, "secret that holds the certificate")
       ->capture_default_str();
-  command
-      ->add_option("--configuration", options->configuration,
-                   "MutatingWebhookConfiguration whose caBundle is kept")
-      ->capture_default_str();
+}
+
+template <typename Options>
+void AddCertificateDays(CLI::App* command, Options* options) {
   command
       ->add_option("--certificate-days", options->certificate_days,
                    "life of a certificate; it is replaced when a third is left")
       ->check(CLI::Range(3, 3650))
       ->capture_default_str();
+}
+
+// Runs it with a folder of its own, which goes with it.
+int InScratchFolder(const std::string& name, const std::function<int(const std::string&)>& run) {
+  const ScratchFolder folder("farcall-" + name);
+  if (folder.path().empty()) {
+    std::fprintf(stderr, "farcall pool k8s %s: no folder for temporary files (TMPDIR)\n",
+                 name.c_str());
+    return kExitFailure;
+  }
+  return run(folder.path());
+}
+
+int Webhook(k8s::WebhookOptions options) {
+  if (!FindApi("webhook", &options.api)) return kExitUsage;
+  return InScratchFolder(
+      "webhook", [&](const std::string& folder) { return k8s::RunWebhook(options, folder); });
+}
+
+void AddWebhook(CLI::App* k8s, int& exit_code) {
+  CLI::App* command = k8s->add_subcommand(
+      "webhook",
+      "Runs the mutating webhook: pods that ask by names of other GPU-sharing schemes get "
+      "farcall.io/vgpu");
+  auto options = std::make_shared<k8s::WebhookOptions>();
+  AddServing(command, options.get());
+  command
+      ->add_option("--configuration", options->configuration,
+                   "MutatingWebhookConfiguration whose caBundle is kept")
+      ->capture_default_str();
+  AddCertificateDays(command, options.get());
   command
       ->add_option_function<std::string>(
           "--gpushare-unit",
@@ -149,11 +173,7 @@ void AddWebhook(CLI::App* k8s, int& exit_code) {
 }
 
 int Controller(const PoolOptions& pool, k8s::ControllerOptions options) {
-  if (!FindApi("controller", &options.api)) return kExitUsage;
-  if (Status found = FindPool(pool, &options.pool); !found.ok()) {
-    std::fprintf(stderr, "farcall pool k8s controller: %s\n", found.message().c_str());
-    return kExitUsage;
-  }
+  if (!FindBoth("controller", pool, &options)) return kExitUsage;
   return k8s::RunController(options);
 }
 
@@ -190,17 +210,9 @@ void AddController(CLI::App* k8s, int& exit_code) {
 }
 
 int Metrics(const PoolOptions& pool, k8s::MetricsOptions options) {
-  if (!FindApi("metrics", &options.api)) return kExitUsage;
-  if (Status found = FindPool(pool, &options.pool); !found.ok()) {
-    std::fprintf(stderr, "farcall pool k8s metrics: %s\n", found.message().c_str());
-    return kExitUsage;
-  }
-  const ScratchFolder folder("farcall-metrics");
-  if (folder.path().empty()) {
-    std::fprintf(stderr, "farcall pool k8s metrics: no folder for temporary files (TMPDIR)\n");
-    return kExitFailure;
-  }
-  return k8s::RunMetrics(options, folder.path());
+  if (!FindBoth("metrics", pool, &options)) return kExitUsage;
+  return InScratchFolder(
+      "metrics", [&](const std::string& folder) { return k8s::RunMetrics(options, folder); });
 }
 
 void AddMetrics(CLI::App* k8s, int& exit_code) {
@@ -208,23 +220,10 @@ void AddMetrics(CLI::App* k8s, int& exit_code) {
       "metrics", "Serves external.metrics.k8s.io: a HorizontalPodAutoscaler scales on vGPUs");
   auto pool = AddPoolAddress(command);
   auto options = std::make_shared<k8s::MetricsOptions>();
-  command->add_option("--listen", options->listen, "host:port for the API server")
-      ->capture_default_str();
-  command
-      ->add_option("--host", options->hosts,
-                   "DNS name or address at which the API server reaches it; may be repeated")
-      ->required();
-  command->add_option("--namespace", options->space, "namespace of the secret")
-      ->capture_default_str();
-  command->add_option("--secret", options->secret, "secret that holds the certificate")
-      ->capture_default_str();
+  AddServing(command, options.get());
   command->add_option("--api-service", options->service, "APIService whose caBundle is kept")
       ->capture_default_str();
-  command
-      ->add_option("--certificate-days", options->certificate_days,
-                   "life of a certificate; it is replaced when a third is left")
-      ->check(CLI::Range(3, 3650))
-      ->capture_default_str();
+  AddCertificateDays(command, options.get());
   command->add_option("--health-listen", options->health_listen,
                       "host:port of /healthz and /readyz, without TLS (default: none)");
   AddApi(command, &options->api);
@@ -236,11 +235,7 @@ void AddMetrics(CLI::App* k8s, int& exit_code) {
 }
 
 int Extender(const PoolOptions& pool, k8s::ExtenderOptions options) {
-  if (!FindApi("extender", &options.api)) return kExitUsage;
-  if (Status found = FindPool(pool, &options.pool); !found.ok()) {
-    std::fprintf(stderr, "farcall pool k8s extender: %s\n", found.message().c_str());
-    return kExitUsage;
-  }
+  if (!FindBoth("extender", pool, &options)) return kExitUsage;
   return k8s::RunExtender(options);
 }
 

@@ -2,19 +2,20 @@
 #include "pool/k8s/claim_keeper.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <optional>
 
 #include "pool/k8s/claim_plan.h"
 #include "pool/k8s/owner.h"
 #include "pool/k8s/pool_claims.h"
+#include "pool/k8s/process.h"
 #include "proto/printable.h"
 
 namespace farcall::k8s {
 
 namespace {
 
+constexpr Process kProcess{"plugin"};
 namespace pb = farcall::pool::v1;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -35,21 +36,12 @@ std::string KeyOf(const PodContainer& container) {
   return container.uid + ":" + container.container + ":";
 }
 
-pool::PoolAddress Patient(pool::PoolAddress pool) {
-  pool.patience_s = kAskSeconds;
-  return pool;
-}
-
-void Say(const std::string& line) {
-  std::fprintf(stderr, "farcall pool k8s plugin: %s\n", Printable(line, kMaxMessageBytes).c_str());
-}
-
 }  // namespace
 
 ClaimKeeper::ClaimKeeper(const pool::PoolAddress& pool, const std::string& project_root,
                          std::string node, ApiClient* api, PodWatch* watch, Slots* slots,
                          std::function<void(bool)> on_health)
-    : pool_(Patient(pool)),
+    : pool_(WithPatience(pool, kAskSeconds)),
       projects_(&pool_, project_root),
       node_(std::move(node)),
       api_(api),
@@ -153,7 +145,7 @@ Status ClaimKeeper::Sweep() {
     Status done;
     if (is_over) {
       done = Call("DELETE", path, nullptr, &after);
-      if (done.ok()) Say("released claim " + claim.id() + ": its pod has ended");
+      if (done.ok()) kProcess.Say("released claim " + claim.id() + ": its pod has ended");
       if (done.ok()) slots_->Forget(claim.id());
     } else if (IsHeldState(claim.state())) {
       done = Call("POST", path + ":renew", &name, &after);
@@ -168,7 +160,8 @@ void ClaimKeeper::CheckHealth() {
   const Status asked = Call("GET", "/v1/claims?limit=1", nullptr, &list);
   failures_ = asked.ok() ? 0 : failures_ + 1;
   const bool is_healthy = asked.ok() || (is_healthy_ && failures_ < kFailuresUntilUnhealthy);
-  if (!asked.ok() && failures_ == (is_healthy_ ? kFailuresUntilUnhealthy : 1)) Say(asked.message());
+  if (!asked.ok() && failures_ == (is_healthy_ ? kFailuresUntilUnhealthy : 1))
+    kProcess.Say(asked.message());
   if (is_healthy != is_healthy_) on_health_(is_healthy);
   is_healthy_ = is_healthy;
 }
@@ -186,7 +179,7 @@ void ClaimKeeper::Run() {
     if (failures_ == 0 && (is_woken || Clock::now() >= next_sweep)) {
       const Status swept = Sweep();
       next_sweep = Clock::now() + (swept.ok() && unseen_.empty() ? kSweepPause : kHealthPause);
-      if (!swept.ok() && swept.message() != said) Say(swept.message());
+      if (!swept.ok() && swept.message() != said) kProcess.Say(swept.message());
       said = swept.message();
     } else if (is_woken) {
       next_sweep = Clock::now();

@@ -2,16 +2,17 @@
 #include "pool/k8s/claim_loop.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "pool/k8s/process.h"
 #include "proto/printable.h"
 
 namespace farcall::k8s {
 
 namespace {
 
+constexpr Process kProcess{"controller"};
 namespace pb = farcall::pool::v1;
 using std::chrono::seconds;
 
@@ -30,11 +31,6 @@ std::string PathOf(const ClaimObject& object) {
 
 std::string TitleOf(const ClaimObject& object) {
   return (object.is_elastic() ? "ElasticGPUClaim " : "VGPUClaim ") + object.own_name();
-}
-
-void Say(const std::string& line) {
-  std::fprintf(stderr, "farcall pool k8s controller: %s\n",
-               Printable(line, kMaxMessageBytes).c_str());
 }
 
 EventOn On(const ClaimObject& object) {
@@ -113,7 +109,7 @@ void ClaimLoop::Run() {
         for (ClaimKey& key : view_->Claims()) keys.insert(std::move(key));
       if (is_all || has_orphans) {
         const Status done = ReleaseOrphans();
-        if (!done.ok() && done.message() != said_) Say(done.message());
+        if (!done.ok() && done.message() != said_) kProcess.Say(done.message());
         said_ = done.message();
       }
       for (auto& [key, at] : delayed_)
@@ -176,7 +172,7 @@ bool ClaimLoop::Settle(const ClaimKey& key) {
     const Status done = Do(*object, now.of_class, step);
     if (done.ok()) continue;
     if (done.message() != said_)
-      Say("VGPUClaim " + key.first + "/" + key.second + ": " + done.message());
+      kProcess.Say("VGPUClaim " + key.first + "/" + key.second + ": " + done.message());
     said_ = done.message();
     return false;
   }
@@ -208,7 +204,8 @@ Status ClaimLoop::Do(const ClaimObject& object, const ClaimClass* of_class, cons
       return Change(object, of_class, step);
     case Step::What::kRelease: {
       FARCALL_TRY(pool_->Release(step.claim));
-      Say("released claim " + step.claim + " of VGPUClaim " + object.space + "/" + object.name);
+      kProcess.Say("released claim " + step.claim + " of VGPUClaim " + object.space + "/" +
+                   object.name);
       events_.Tell(On(object), "Normal", "Released", "released the pool's claim " + step.claim);
       return {};
     }
@@ -310,7 +307,7 @@ Status ClaimLoop::ReleaseOrphans() {
   for (const auto& [uid, claim] : orphans) {
     if (current->count(uid) != 0 || !MayAct()) continue;
     FARCALL_TRY(pool_->Release(claim.id()));
-    Say("released claim " + claim.id() + ": its VGPUClaim is gone");
+    kProcess.Say("released claim " + claim.id() + ": its VGPUClaim is gone");
   }
   return {};
 }

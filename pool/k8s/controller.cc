@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pool/k8s/controller.h"
 
-#include <signal.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -15,6 +14,7 @@
 #include "pool/k8s/lease.h"
 #include "pool/k8s/pool_claims.h"
 #include "pool/k8s/probes.h"
+#include "pool/k8s/process.h"
 #include "pool/stop_signals.h"
 #include "proto/printable.h"
 #include "settings/exit_code.h"
@@ -23,28 +23,8 @@ namespace farcall::k8s {
 
 namespace {
 
+constexpr Process kProcess{"controller"};
 constexpr int kRetrySeconds = 2;
-
-void Say(const std::string& line) {
-  std::fprintf(stderr, "farcall pool k8s controller: %s\n",
-               Printable(line, kMaxMessageBytes).c_str());
-}
-
-int Fail(int code, const std::string& why) {
-  Say(why);
-  return code;
-}
-
-// False: nothing came for so long. A negative time: for ever.
-bool WaitForStop(int seconds) {
-  const sigset_t signals = pool::StopSignals();
-  if (seconds < 0) {
-    int signal = 0;
-    return sigwait(&signals, &signal) == 0;
-  }
-  const timespec patience{seconds, 0};
-  return sigtimedwait(&signals, nullptr, &patience) > 0;
-}
 
 std::string NewIdentity() {
   char host[256] = {};
@@ -61,23 +41,25 @@ int RunController(const ControllerOptions& options) {
   pool::BlockStopSignals();
   for (const auto& [flag, name] :
        {std::pair("--namespace ", &options.space), {"--lease ", &options.lease}})
-    if (!IsName(*name)) return Fail(kExitUsage, flag + Quoted(*name) + ": write an object's name");
+    if (!IsName(*name))
+      return kProcess.Fail(kExitUsage, flag + Quoted(*name) + ": write an object's name");
   if (Status usable = pool::CheckAddress(options.pool); !usable.ok())
-    return Fail(kExitUsage, usable.message());
+    return kProcess.Fail(kExitUsage, usable.message());
   Result<std::unique_ptr<ApiClient>> api = ApiClient::Make(options.api);
-  if (!api.ok()) return Fail(kExitUsage, api.status().message());
+  if (!api.ok()) return kProcess.Fail(kExitUsage, api.status().message());
 
   ClaimLoop* loop = nullptr;
   GpuPublisher* publisher = nullptr;  // null: no ElasticGPUs
   std::atomic<bool> is_ready{false};
   Probes probes([&] { return is_ready.load(); });
   if (Status opened = probes.Open(options.health_listen); !opened.ok())
-    return Fail(opened.code() == Code::kInvalid ? kExitUsage : kExitCannotListen, opened.message());
+    return kProcess.Fail(opened.code() == Code::kInvalid ? kExitUsage : kExitCannotListen,
+                         opened.message());
   std::string cluster;
   for (std::string said; true;) {
     const Status found = FindCluster(api->get(), &cluster);
     if (found.ok()) break;
-    if (found.message() != said) Say(found.message());
+    if (found.message() != said) kProcess.Say(found.message());
     said = found.message();
     if (WaitForStop(kRetrySeconds)) return kExitOk;
   }
@@ -89,7 +71,7 @@ int RunController(const ControllerOptions& options) {
           loop->WakeAll();
         if (publisher != nullptr) publisher->Wake();
       });
-  if (!view.ok()) return Fail(kExitUsage, view.status().message());
+  if (!view.ok()) return kProcess.Fail(kExitUsage, view.status().message());
   PoolClaims pool(options.pool, options.project_root, OwnerPrefix(cluster, ""),
                   [&](const std::string& uid) { loop->WakeUid(uid); });
   // The last leader renews while nobody else is seen to lead: the API server may be away.
@@ -106,7 +88,7 @@ int RunController(const ControllerOptions& options) {
                       options.lease.c_str(), options.pool.url.c_str());
           std::fflush(stdout);
         } else {
-          Say("leads no more");
+          kProcess.Say("leads no more");
         }
         loop->WakeAll();
         if (publisher != nullptr) publisher->Wake();

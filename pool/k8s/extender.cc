@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "pool/k8s/claim_object.h"
@@ -11,12 +10,14 @@
 #include "pool/k8s/list_watch.h"
 #include "pool/k8s/owner.h"
 #include "pool/k8s/pool_claims.h"
+#include "pool/k8s/process.h"
 #include "proto/printable.h"
 
 namespace farcall::k8s {
 
 namespace {
 
+constexpr Process kProcess{"extender"};
 namespace pb = farcall::pool::v1;
 using Json = nlohmann::json;
 
@@ -24,11 +25,6 @@ constexpr int kMaxPages = 100;
 constexpr int64_t kGrantWaitMs = 2000;  // a scheduler gives up after 5 s, unless told otherwise
 constexpr int kNearScore = 10;          // the most that a scheduler takes
 constexpr char kZone[] = "topology.kubernetes.io/zone";
-
-void Say(const std::string& line) {
-  std::fprintf(stderr, "farcall pool k8s extender: %s\n",
-               Printable(line, kMaxMessageBytes).c_str());
-}
 
 // Go writes these names as they are here, and reads any spelling.
 const Json& Part(const Json& object, const char* name) {
@@ -236,7 +232,7 @@ Status Extender::Announce(const Pod& pod, const std::string& node,
   FARCALL_TRY(api_->Write("POST",
                           "/api/v1/namespaces/" + pod.space + "/pods/" + pod.name + "/binding",
                           binding, &answer));
-  Say("bound pod " + pod.space + "/" + pod.name + " to node " + node + ": " + text);
+  kProcess.Say("bound pod " + pod.space + "/" + pod.name + " to node " + node + ": " + text);
   return {};
 }
 
@@ -244,7 +240,8 @@ void Extender::Release(const std::vector<Grant>& grants) {
   for (const Grant& grant : grants) {
     pb::Claim after;
     const Status done = pool_.Call("DELETE", "/v1/claims/" + grant.claim.id(), nullptr, &after);
-    if (!done.ok()) Say("claim " + grant.claim.id() + " is not released: " + done.message());
+    if (!done.ok())
+      kProcess.Say("claim " + grant.claim.id() + " is not released: " + done.message());
   }
 }
 

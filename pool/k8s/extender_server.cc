@@ -10,6 +10,7 @@
 #include "pool/http_router.h"
 #include "pool/k8s/extender.h"
 #include "pool/k8s/probes.h"
+#include "pool/k8s/process.h"
 #include "pool/stop_signals.h"
 #include "proto/printable.h"
 #include "settings/exit_code.h"
@@ -19,15 +20,11 @@ namespace farcall::k8s {
 
 namespace {
 
+constexpr Process kProcess{"extender"};
 using Json = nlohmann::json;
 
 constexpr size_t kMaxArgsBytes = 64 << 20;   // thousands of nodes, whole
 constexpr size_t kMaxWaitingUnits = 65'536;  // 256 MiB
-
-int Fail(int code, const std::string& why) {
-  std::fprintf(stderr, "farcall pool k8s extender: %s\n", Printable(why, kMaxMessageBytes).c_str());
-  return code;
-}
 
 void AddVerb(pool::HttpRouter* router, const char* path, Extender* extender,
              Json (Extender::*verb)(const Json&)) {
@@ -60,19 +57,18 @@ Status CheckReach(const ExtenderOptions& options, const HostPort& where) {
 
 int RunExtender(const ExtenderOptions& options) {
   pool::BlockStopSignals();
-  Result<Url> url = ParseUrl("tcp://" + options.listen);
-  Result<HostPort> where = url.ok() ? ParseHostPort(*url) : Result<HostPort>(url.status());
-  if (!where.ok())
-    return Fail(kExitUsage, "--listen " + Quoted(options.listen) + ": write host:port");
+  Result<HostPort> where = ListenAddress(options.listen);
+  if (!where.ok()) return kProcess.Fail(kExitUsage, where.status().message());
   if (Status safe = CheckReach(options, *where); !safe.ok())
-    return Fail(kExitUsage, safe.message());
+    return kProcess.Fail(kExitUsage, safe.message());
   if (Status usable = pool::CheckAddress(options.pool); !usable.ok())
-    return Fail(kExitUsage, usable.message());
+    return kProcess.Fail(kExitUsage, usable.message());
   Result<std::unique_ptr<ApiClient>> api = ApiClient::Make(options.api);
-  if (!api.ok()) return Fail(kExitUsage, api.status().message());
+  if (!api.ok()) return kProcess.Fail(kExitUsage, api.status().message());
   Probes probes([] { return true; });
   if (Status opened = probes.Open(options.health_listen); !opened.ok())
-    return Fail(opened.code() == Code::kInvalid ? kExitUsage : kExitCannotListen, opened.message());
+    return kProcess.Fail(opened.code() == Code::kInvalid ? kExitUsage : kExitCannotListen,
+                         opened.message());
   Extender extender(options.pool, options.project_root, api->get());
   pool::HttpRouter router;
   AddVerb(&router, "/filter", &extender, &Extender::Filter);
@@ -85,7 +81,7 @@ int RunExtender(const ExtenderOptions& options) {
   pool::HttpFront front(
       [&router](pool::HttpConnection& connection) { return router.Answer(connection); }, bounds);
   if (Status opened = front.Open(where->host, where->port, options.tls); !opened.ok())
-    return Fail(kExitCannotListen, opened.message());
+    return kProcess.Fail(kExitCannotListen, opened.message());
   std::printf("farcall: scheduler extender on %s\n",
               FormatHostPort(where->host, static_cast<uint16_t>(front.port())).c_str());
   std::fflush(stdout);

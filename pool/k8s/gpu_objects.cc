@@ -9,12 +9,13 @@
 #include <set>
 
 #include "pool/k8s/list_watch.h"
-#include "proto/printable.h"
+#include "pool/k8s/process.h"
 
 namespace farcall::k8s {
 
 namespace {
 
+constexpr Process kProcess{"controller"};
 namespace pb = farcall::pool::v1;
 using Json = nlohmann::json;
 using std::chrono::seconds;
@@ -27,16 +28,6 @@ constexpr seconds kRetryPause{15};
 constexpr int kAskSeconds = 10;
 constexpr int kHttpNotFound = 404;
 constexpr size_t kMaxNamePart = 200;
-
-void Say(const std::string& line) {
-  std::fprintf(stderr, "farcall pool k8s controller: %s\n",
-               Printable(line, kMaxMessageBytes).c_str());
-}
-
-pool::PoolAddress Patient(pool::PoolAddress pool) {
-  pool.patience_s = kAskSeconds;
-  return pool;
-}
 
 // A host's name as part of an object's: what Kubernetes does not allow is replaced, and then the
 // name has a digest, so that two hosts never share one.
@@ -126,7 +117,7 @@ GpuPublisher::GpuPublisher(ApiClient* api, const pool::PoolAddress& pool,
                            std::function<std::vector<ClaimObject>()> claims,
                            std::function<bool()> leads)
     : api_(api),
-      pool_(Patient(pool)),
+      pool_(WithPatience(pool, kAskSeconds)),
       watch_(pool),
       claims_(std::move(claims)),
       leads_(std::move(leads)) {}
@@ -185,7 +176,7 @@ void GpuPublisher::Run() {
       const Status done = Publish();
       is_late = !done.ok();
       if (is_late) is_listed_ = false;
-      if (is_late && done.message() != said_) Say("ElasticGPUs: " + done.message());
+      if (is_late && done.message() != said_) kProcess.Say("ElasticGPUs: " + done.message());
       said_ = done.message();
     } else {
       is_listed_ = false;  // another one writes them

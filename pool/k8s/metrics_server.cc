@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pool/k8s/metrics_server.h"
 
-#include <signal.h>
-
 #include <atomic>
 #include <cstdio>
 #include <ctime>
@@ -13,6 +11,7 @@
 #include "pool/k8s/external_metrics.h"
 #include "pool/k8s/front_proxy.h"
 #include "pool/k8s/probes.h"
+#include "pool/k8s/process.h"
 #include "pool/k8s/serving_certificate.h"
 #include "pool/stop_signals.h"
 #include "proto/printable.h"
@@ -23,18 +22,8 @@ namespace farcall::k8s {
 
 namespace {
 
+constexpr Process kProcess{"metrics"};
 using Json = nlohmann::json;
-
-constexpr int kLookSeconds = 60, kRetrySeconds = 2;
-
-void Say(const std::string& line) {
-  std::fprintf(stderr, "farcall pool k8s metrics: %s\n", Printable(line, kMaxMessageBytes).c_str());
-}
-
-int Fail(int code, const std::string& why) {
-  Say(why);
-  return code;
-}
 
 void Answer(int status, const Json& body, httplib::Response* response) {
   response->status = status;
@@ -96,12 +85,6 @@ void AddHandlers(FrontProxy* proxy, UsageView* view, pool::HttpRouter* router) {
               });
 }
 
-bool WaitForStop(int seconds) {
-  const sigset_t signals = pool::StopSignals();
-  const timespec patience{seconds, 0};
-  return sigtimedwait(&signals, nullptr, &patience) > 0;
-}
-
 Status CheckNames(const MetricsOptions& options) {
   for (const auto& [flag, name] : {std::pair("--namespace ", &options.space),
                                    {"--secret ", &options.secret},
@@ -114,38 +97,31 @@ Status CheckNames(const MetricsOptions& options) {
 
 int RunMetrics(const MetricsOptions& options, const std::string& folder) {
   pool::BlockStopSignals();
-  Result<Url> url = ParseUrl("tcp://" + options.listen);
-  Result<HostPort> where = url.ok() ? ParseHostPort(*url) : Result<HostPort>(url.status());
-  if (!where.ok())
-    return Fail(kExitUsage, "--listen " + Quoted(options.listen) + ": write host:port");
-  if (Status right = CheckNames(options); !right.ok()) return Fail(kExitUsage, right.message());
+  Result<HostPort> where = ListenAddress(options.listen);
+  if (!where.ok()) return kProcess.Fail(kExitUsage, where.status().message());
+  if (Status right = CheckNames(options); !right.ok())
+    return kProcess.Fail(kExitUsage, right.message());
   Result<std::unique_ptr<ApiClient>> api = ApiClient::Make(options.api);
-  if (!api.ok()) return Fail(kExitUsage, api.status().message());
+  if (!api.ok()) return kProcess.Fail(kExitUsage, api.status().message());
   Result<std::unique_ptr<UsageView>> view = UsageView::Make(options.api, options.pool);
-  if (!view.ok()) return Fail(kExitUsage, view.status().message());
+  if (!view.ok()) return kProcess.Fail(kExitUsage, view.status().message());
 
   std::atomic<bool> is_open{false};
   Probes probes([&] { return is_open && (*view)->is_synced(); });
   if (Status opened = probes.Open(options.health_listen); !opened.ok())
-    return Fail(opened.code() == Code::kInvalid ? kExitUsage : kExitCannotListen, opened.message());
+    return kProcess.Fail(opened.code() == Code::kInvalid ? kExitUsage : kExitCannotListen,
+                         opened.message());
   ServingCertificate certificate(
       api->get(), {options.space, options.secret,
                    "/apis/apiregistration.k8s.io/v1/apiservices/" + options.service, options.hosts,
                    options.certificate_days, folder});
   const std::string proxy_ca = folder + "/front-proxy.crt";
   FrontProxy proxy(api->get(), proxy_ca);
-  std::string said;
-  auto refresh = [&] {
-    Status done = proxy.Refresh();
-    if (done.ok()) done = certificate.Refresh();
-    if (!done.ok() && done.message() != said) Say(done.message());
-    said = done.message();
-    return done;
-  };
-  for (Status done = refresh(); !done.ok(); done = refresh()) {
-    if (done.code() == Code::kInvalid) return kExitUsage;
-    if (WaitForStop(kRetrySeconds)) return kExitOk;
-  }
+  Upkeep upkeep(kProcess, [&] {
+    const Status done = proxy.Refresh();
+    return done.ok() ? certificate.Refresh() : done;
+  });
+  if (std::optional<int> ended = upkeep.Begin()) return *ended;
   (*view)->Start();
   pool::HttpRouter router;
   AddHandlers(&proxy, view->get(), &router);
@@ -157,12 +133,12 @@ int RunMetrics(const MetricsOptions& options, const std::string& folder) {
   TlsFiles files = certificate.files();
   files.authorities = proxy_ca;
   if (Status opened = front.Open(where->host, where->port, files); !opened.ok())
-    return Fail(kExitCannotListen, opened.message());
+    return kProcess.Fail(kExitCannotListen, opened.message());
   is_open = true;
   std::printf("farcall: metrics for %s on %s\n", options.service.c_str(),
               FormatHostPort(where->host, static_cast<uint16_t>(front.port())).c_str());
   std::fflush(stdout);
-  while (!WaitForStop(said.empty() ? kLookSeconds : kRetrySeconds)) (void)refresh();
+  upkeep.Run();
   router.Shut();
   front.Close();
   (*view)->Stop();

@@ -19,6 +19,7 @@
 #include "pool/k8s/kubelet.h"
 #include "pool/k8s/plugin_service.h"
 #include "pool/k8s/pod_watch.h"
+#include "pool/k8s/process.h"
 #include "pool/k8s/slots.h"
 #include "pool/stop_signals.h"
 #include "proto/printable.h"
@@ -29,17 +30,9 @@ namespace farcall::k8s {
 
 namespace {
 
+constexpr Process kProcess{"plugin"};
 constexpr char kSocketName[] = "farcall.sock";
 constexpr int kLookMs = 1000;  // also where inotify tells nothing
-
-void Say(const std::string& line) {
-  std::fprintf(stderr, "farcall pool k8s plugin: %s\n", Printable(line, kMaxMessageBytes).c_str());
-}
-
-int Fail(int code, const std::string& why) {
-  Say(why);
-  return code;
-}
 
 // Which file is at a path: another one, once it was made anew. 0: none.
 ino_t FileAt(const std::string& path) {
@@ -96,7 +89,7 @@ class Station final {
     builder.AddListeningPort("unix:" + own_, grpc::InsecureServerCredentials());
     builder.RegisterService(service_);
     server_ = builder.BuildAndStart();
-    if (server_ == nullptr) Say("'" + own_ + "': cannot listen there");
+    if (server_ == nullptr) kProcess.Say("'" + own_ + "': cannot listen there");
     return server_ != nullptr;
   }
 
@@ -114,7 +107,7 @@ class Station final {
         std::fflush(stdout);
         return kubelet;
       }
-      if (done.message() != said) Say(done.message());
+      if (done.message() != said) kProcess.Say(done.message());
       said = done.message();
       Wait();
     }
@@ -158,21 +151,23 @@ Result<std::string> EndpointOf(const PluginOptions& options) {
 int RunPlugin(const PluginOptions& options) {
   pool::BlockStopSignals();
   if (!IsName(options.node))
-    return Fail(kExitUsage,
-                "--node " + Quoted(options.node) + ": write the node's name in Kubernetes");
+    return kProcess.Fail(
+        kExitUsage, "--node " + Quoted(options.node) + ": write the node's name in Kubernetes");
   for (const auto& [flag, folder] :
        {std::pair("--libraries ", &options.libraries), {"--state ", &options.state}})
     if (folder->rfind('/', 0) != 0)
-      return Fail(kExitUsage, flag + Quoted(*folder) + ": write the whole path");
+      return kProcess.Fail(kExitUsage, flag + Quoted(*folder) + ": write the whole path");
   if (access((options.libraries + "/libcuda.so.1").c_str(), R_OK) != 0)
-    return Fail(kExitUsage, "--libraries " + Quoted(options.libraries) + ": no libcuda.so.1 in it");
+    return kProcess.Fail(kExitUsage,
+                         "--libraries " + Quoted(options.libraries) + ": no libcuda.so.1 in it");
   Result<std::string> endpoint = EndpointOf(options);
-  if (!endpoint.ok()) return Fail(kExitUsage, endpoint.status().message());
+  if (!endpoint.ok()) return kProcess.Fail(kExitUsage, endpoint.status().message());
   Result<std::unique_ptr<ApiClient>> api = ApiClient::Make(options.api);
-  if (!api.ok()) return Fail(kExitUsage, api.status().message());
+  if (!api.ok()) return kProcess.Fail(kExitUsage, api.status().message());
 
   Slots slots(options.state, options.slots);
-  if (Status made = slots.Prepare(0); !made.ok()) return Fail(kExitFailure, made.message());
+  if (Status made = slots.Prepare(0); !made.ok())
+    return kProcess.Fail(kExitFailure, made.message());
   ClaimKeeper* woken = nullptr;
   PluginService* told = nullptr;
   PodWatch watch(api->get(), options.node, [&] { woken->Wake(); });
@@ -184,7 +179,8 @@ int RunPlugin(const PluginOptions& options) {
   woken = &keeper;
   told = &service;
   Station station(options, &service);
-  if (Status opened = station.Open(); !opened.ok()) return Fail(kExitFailure, opened.message());
+  if (Status opened = station.Open(); !opened.ok())
+    return kProcess.Fail(kExitFailure, opened.message());
   watch.Start();
   keeper.Start();
   const int code = station.Run();

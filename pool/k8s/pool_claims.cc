@@ -10,12 +10,14 @@
 
 #include "pool/k8s/claim_plan.h"
 #include "pool/k8s/owner.h"
+#include "pool/k8s/process.h"
 #include "proto/printable.h"
 
 namespace farcall::k8s {
 
 namespace {
 
+constexpr Process kProcess{"controller"};
 namespace pb = farcall::pool::v1;
 using std::chrono::seconds;
 
@@ -26,16 +28,6 @@ constexpr char kPart[] = "vgpuclaim";  // where an owner of a container has the 
 
 bool IsEnded(const std::string& state) {
   return state == "released" || state == "expired" || state == "failed";
-}
-
-pool::PoolAddress Patient(pool::PoolAddress pool) {
-  pool.patience_s = kAskSeconds;
-  return pool;
-}
-
-void Say(const std::string& line) {
-  std::fprintf(stderr, "farcall pool k8s controller: %s\n",
-               Printable(line, kMaxMessageBytes).c_str());
 }
 
 }  // namespace
@@ -78,7 +70,7 @@ Status SizeMemory(pool::RestClient* pool, Ask* ask) {
 
 PoolClaims::PoolClaims(const pool::PoolAddress& pool, const std::string& project_root,
                        std::string prefix, std::function<void(const std::string&)> on_change)
-    : pool_(Patient(pool)),
+    : pool_(WithPatience(pool, kAskSeconds)),
       projects_(&pool_, project_root),
       prefix_(std::move(prefix)),
       on_change_(std::move(on_change)),
@@ -211,7 +203,7 @@ void PoolClaims::Run() {
     if (is_synced_) pause = kFirstPause;
     is_synced_ = false;
     listed_.reset();
-    if (!watched.ok() && watched.message() != said) Say(watched.message());
+    if (!watched.ok() && watched.message() != said) kProcess.Say(watched.message());
     said = watched.message();
     wake_.wait_for(lock, pause, [this] { return is_stopped_; });
     if (is_stopped_) return;

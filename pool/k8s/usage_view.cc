@@ -10,6 +10,7 @@
 #include "pool/k8s/owner.h"
 #include "pool/k8s/pod.h"
 #include "pool/k8s/pool_claims.h"
+#include "pool/k8s/process.h"
 #include "proto/printable.h"
 
 namespace farcall::k8s {
@@ -25,11 +26,6 @@ constexpr std::chrono::seconds kAskPause{2};
 constexpr int kAskSeconds = 5, kMaxPages = 100;
 constexpr size_t kMaxPods = 500'000, kMaxLabels = 64, kMaxLabel = 320;
 constexpr char kPart[] = "vgpuclaim";  // as pool_claims.cc has it
-
-pool::PoolAddress Patient(pool::PoolAddress pool) {
-  pool.patience_s = kAskSeconds;
-  return pool;
-}
 
 std::map<std::string, std::string> LabelsOf(const Json& object) {
   std::map<std::string, std::string> labels;
@@ -114,7 +110,7 @@ Result<std::unique_ptr<UsageView>> UsageView::Make(const ApiAddress& api,
 
 UsageView::UsageView(std::unique_ptr<ApiClient> api, const pool::PoolAddress& pool)
     : api_(std::move(api)),
-      pool_(Patient(pool)),
+      pool_(WithPatience(pool, kAskSeconds)),
       watch_(api_.get(), {"/api/v1/pods", "", "pods"}, this) {}
 
 UsageView::~UsageView() {

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pool/k8s/webhook.h"
 
-#include <signal.h>
-
-#include <cerrno>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "pool/http_front.h"
 #include "pool/http_router.h"
 #include "pool/k8s/pod.h"
+#include "pool/k8s/process.h"
 #include "pool/k8s/serving_certificate.h"
 #include "pool/stop_signals.h"
 #include "proto/printable.h"
@@ -20,22 +18,12 @@ namespace farcall::k8s {
 
 namespace {
 
+constexpr Process kProcess{"webhook"};
 using Json = nlohmann::json;
 
 constexpr size_t kMaxReviewBytes = 8 << 20;  // a request to the API server has 3 MiB at most
 constexpr size_t kMaxWaitingUnits = 16'384;  // 64 MiB
 constexpr size_t kMaxUid = 128;
-constexpr int kLookSeconds = 60, kRetrySeconds = 2;
-
-void Say(const std::string& line) {
-  std::fprintf(stderr, "farcall pool k8s webhook: %s\n", Printable(line, kMaxMessageBytes).c_str());
-}
-
-int Fail(int code, const std::string& why) {
-  Say(why);
-  return code;
-}
-
 void Serve(const AliasOptions& options, const httplib::Request& request,
            httplib::Response& response) {
   Result<Json> answer = Review(Json::parse(request.body, nullptr, false), options);
@@ -56,13 +44,6 @@ void AddHandlers(const WebhookOptions& options, pool::HttpRouter* router) {
   router->Get("/healthz", [](const httplib::Request&, httplib::Response& response) {
     response.set_content("ok\n", "text/plain");
   });
-}
-
-// Whether the process shall end, after that many seconds at most.
-bool WaitForStop(int seconds) {
-  const sigset_t signals = pool::StopSignals();
-  const timespec patience{seconds, 0};
-  return sigtimedwait(&signals, nullptr, &patience) > 0;
 }
 
 }  // namespace
@@ -101,33 +82,23 @@ Result<Json> Review(const Json& review, const AliasOptions& options) {
 
 int RunWebhook(const WebhookOptions& options, const std::string& folder) {
   pool::BlockStopSignals();
-  Result<Url> url = ParseUrl("tcp://" + options.listen);
-  Result<HostPort> where = url.ok() ? ParseHostPort(*url) : Result<HostPort>(url.status());
-  if (!where.ok())
-    return Fail(kExitUsage, "--listen " + Quoted(options.listen) + ": write host:port");
+  Result<HostPort> where = ListenAddress(options.listen);
+  if (!where.ok()) return kProcess.Fail(kExitUsage, where.status().message());
   for (const auto& [flag, name] : {std::pair("--namespace ", &options.space),
                                    {"--secret ", &options.secret},
                                    {"--configuration ", &options.configuration}})
-    if (!IsName(*name)) return Fail(kExitUsage, flag + Quoted(*name) + ": write an object's name");
+    if (!IsName(*name))
+      return kProcess.Fail(kExitUsage, flag + Quoted(*name) + ": write an object's name");
   Result<std::unique_ptr<ApiClient>> api = ApiClient::Make(options.api);
-  if (!api.ok()) return Fail(kExitUsage, api.status().message());
+  if (!api.ok()) return kProcess.Fail(kExitUsage, api.status().message());
 
   ServingCertificate certificate(
       api->get(), {options.space, options.secret,
                    "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/" +
                        options.configuration,
                    options.hosts, options.certificate_days, folder});
-  std::string said;
-  auto refresh = [&] {
-    const Status done = certificate.Refresh();
-    if (!done.ok() && done.message() != said) Say(done.message());
-    said = done.message();
-    return done;
-  };
-  for (Status done = refresh(); !done.ok(); done = refresh()) {
-    if (done.code() == Code::kInvalid) return kExitUsage;
-    if (WaitForStop(kRetrySeconds)) return kExitOk;
-  }
+  Upkeep upkeep(kProcess, [&] { return certificate.Refresh(); });
+  if (std::optional<int> ended = upkeep.Begin()) return *ended;
   pool::HttpRouter router;
   AddHandlers(options, &router);
   pool::HttpFront::Bounds bounds;
@@ -137,11 +108,11 @@ int RunWebhook(const WebhookOptions& options, const std::string& folder) {
   pool::HttpFront front(
       [&router](pool::HttpConnection& connection) { return router.Answer(connection); }, bounds);
   if (Status opened = front.Open(where->host, where->port, certificate.files()); !opened.ok())
-    return Fail(kExitCannotListen, opened.message());
+    return kProcess.Fail(kExitCannotListen, opened.message());
   std::printf("farcall: webhook %s on %s\n", options.configuration.c_str(),
               FormatHostPort(where->host, static_cast<uint16_t>(front.port())).c_str());
   std::fflush(stdout);
-  while (!WaitForStop(said.empty() ? kLookSeconds : kRetrySeconds)) (void)refresh();
+  upkeep.Run();
   router.Shut();
   front.Close();
   return kExitOk;
