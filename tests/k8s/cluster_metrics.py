@@ -43,12 +43,15 @@ class MetricsTests:
             "metadata": {"name": "farcall-metrics", "namespace": "farcall"},
         }
         port = {"name": "metrics", "port": configuration.METRICS_PORT}
+        called = {"name": "metrics", "port": 443, "targetPort": configuration.METRICS_PORT}
         cls.apply(
+            named | {"kind": "Service", "spec": {"ports": [called]}},
             named
-            | {"kind": "Service", "spec": {"ports": [{"name": "metrics", "port": 443, "targetPort": configuration.METRICS_PORT}]}},
-            named
-            | {"kind": "Endpoints", "subsets": [{"addresses": [{"ip": own_address()}], "ports": [port]}]},
-        )  # fmt: skip
+            | {
+                "kind": "Endpoints",
+                "subsets": [{"addresses": [{"ip": own_address()}], "ports": [port]}],
+            },
+        )
         (cls.folder / "metrics-account").write_text(cls.account("farcall-metrics"))
         cls.start_metrics_server()
         cls.addClassCleanup(lambda: cls.stop_metrics_server(signal.SIGTERM))

@@ -69,8 +69,24 @@ def _certificates(run):
         _openssl(
             run, "req", *key, "-subj", subject, "-keyout", f"{name}.key", "-out", f"{name}.csr"
         )
-        _openssl(run, "x509", "-req", "-in", f"{name}.csr", "-CA", f"{ca}.pem", "-CAkey", f"{ca}.key", "-CAcreateserial",
-                 "-days", "30", "-extfile", f"{name}.ext", "-out", f"{name}.pem")  # fmt: skip
+        _openssl(
+            run,
+            "x509",
+            "-req",
+            "-in",
+            f"{name}.csr",
+            "-CA",
+            f"{ca}.pem",
+            "-CAkey",
+            f"{ca}.key",
+            "-CAcreateserial",
+            "-days",
+            "30",
+            "-extfile",
+            f"{name}.ext",
+            "-out",
+            f"{name}.pem",
+        )
 
 
 def _kubeconfig(run, token):

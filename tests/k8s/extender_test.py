@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduler extender between an API server that does what a test says and a real pool with a host on the dry device.
+"""The scheduler extender between an API server that does what a test says and a real pool
+with a host on the dry device.
 Requests are those of a kube-scheduler 1.20."""
 
 import json
@@ -36,8 +37,12 @@ class Extender(PoolCase):
         self.pool = self.serve(token=POOL_TOKEN)
         self.host(self.pool, "host", "--pool-token-file", self.join_token(self.pool), device="dry")
         self.extender = subprocess.Popen(
-            self.command("127.0.0.1:0"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environment()
-        )  # fmt: skip
+            self.command("127.0.0.1:0"),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=self.environment(),
+        )
         self.addCleanup(self.stop_extender)
         ready, _, _ = select.select([self.extender.stdout], [], [], LIMIT_S)
         self.assertTrue(ready)
