@@ -14,6 +14,7 @@
 #include "client-shim/core/credit.h"
 #include "client-shim/core/error_map.h"
 #include "client-shim/core/event_state.h"
+#include "client-shim/core/first_run.h"
 #include "client-shim/core/host_functions.h"
 #include "client-shim/core/host_window.h"
 #include "client-shim/core/library_objects.h"
@@ -72,7 +73,10 @@ CUresult Session::WaitRecord(const Record& record, Reply* reply) {
     }
     SendTaken(std::move(last));
   }
-  AwaitReply(waiter);
+  {
+    const FirstRunWait first_run;
+    AwaitReply(waiter);
+  }
   if (has_output_.load(std::memory_order_acquire)) DrainOutput();
   if (waiter.status != CUDA_SUCCESS) NoteLack(record.call, waiter.status);
   return waiter.status;

@@ -185,6 +185,7 @@ CUresult Call_cuKernelGetFunction(CUfunction* pFunc, CUkernel kernel) {
   function->kernel = found;
   function->max_dynamic_shared.store(found->max_dynamic_shared.load());
   function->SetInfo(found->info);
+  function->is_new.store(found->is_new.load());
   Handles(HandleKind::kFunction).SetObject(function->handle, function);
   std::lock_guard lock(found->mutex);
   found->functions.push_back({context, ends, function});

@@ -7,6 +7,7 @@
 
 #include "client-shim/core/calls.h"
 #include "client-shim/core/devices.h"
+#include "client-shim/core/first_run.h"
 #include "client-shim/cuda/launch_attributes.h"
 #include "client-shim/cuda/launch_check.h"
 #include "client-shim/cuda/launch_pack.h"
@@ -175,6 +176,12 @@ CUresult PostLarge(const LaunchHead& head, Attributes attributes, const KernelIn
   return BringHere(function);
 }
 
+[[gnu::noinline]] void NoteLaunch(Function* function) {
+  function->is_new.store(false, std::memory_order_relaxed);
+  Function* owner = function->kernel == nullptr ? function : function->kernel;
+  if (owner == function || owner->is_new.exchange(false)) NoteFirstRun(function->info->name);
+}
+
 // After Enter, which has seen that the thread has a context.
 //   `is_clear`  and that g_all_clear was true
 template <bool is_clear>
@@ -201,6 +208,8 @@ template <bool is_clear>
     if (status != CUDA_SUCCESS) return status;
   }
   const KernelInfo& info = *function->info;
+  if (function->is_new.load(std::memory_order_relaxed)) [[unlikely]]
+    NoteLaunch(function);
   if (attributes.count != 0 || info.parameter_bytes > kStackParameters) [[unlikely]]
     return PostLarge(record.head, attributes, info, values, extra);
   std::memset(record.parameters + info.last_word, 0, 8);  // what pads the last parameter

@@ -292,6 +292,8 @@ void Function::SetInfo(const KernelInfo* of) {
     registers = static_cast<uint32_t>(info->Attribute(CU_FUNC_ATTRIBUTE_NUM_REGS));
   }
   SetMaxDynamicShared(max_dynamic_shared.load());
+  if (ShowsProgress() && CurrentSession()->welcome().device_kind.compare(0, 3, "cpu") == 0)
+    is_new.store(true, std::memory_order_relaxed);
 }
 
 // Without asking for more, 48 KiB of static and dynamic memory together.

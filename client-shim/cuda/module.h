@@ -56,6 +56,7 @@ struct Function {
   uint32_t max_threads = 0;                      // per block; 0 = no own bound
   uint32_t registers = 0;                        // of a thread, in machine code
   std::atomic<uint32_t> launch_shared_limit{0};  // bytes of dynamic shared memory a launch may ask
+  std::atomic<bool> is_new{false};  // its first launch is to be noted (core/first_run.h)
   // `info`, and what launches look at.
   void SetInfo(const KernelInfo* of);
   void SetMaxDynamicShared(int bytes);
