@@ -16,6 +16,7 @@
 #include "cli/server_libraries.h"
 #include "cli/thin_libraries.h"
 #include "generated/proto/call_info.h"
+#include "proto/log_line.h"
 
 namespace farcall::cli {
 
@@ -201,9 +202,7 @@ void TellMissing(const ProgramReport& report, Findings& findings) {
 }
 
 std::string WithoutHead(const std::string& line) {
-  size_t level = line.find(": ");
-  size_t text = level == std::string::npos ? level : line.find(": ", level + 2);
-  return text == std::string::npos ? line : line.substr(text + 2);
+  return std::string(ParseLogLine(line).text);
 }
 
 // What to do about a line of our library's log; empty: nothing is known beyond the line. A line
@@ -229,8 +228,8 @@ void TellLog(const ProgramReport& report, Findings& findings) {
   nlohmann::ordered_json lines = nlohmann::ordered_json::array();
   const bool ended_well = report.exit_code == 0 && !report.timed_out;
   for (const std::string& line : report.log) {
-    const bool grave =
-        StartsWith(line, "farcall: warning: ") || StartsWith(line, "farcall: error: ");
+    const LogSeverity severity = ParseLogLine(line).severity;
+    const bool grave = severity == LogSeverity::kWarn || severity == LogSeverity::kError;
     const std::string remedy = RemedyOfLine(line);
     if (!grave && remedy.empty()) continue;
     lines.push_back(WithoutHead(line));

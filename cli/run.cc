@@ -23,6 +23,7 @@
 #include "cli/scratch_folder.h"
 #include "cli/thin_libraries.h"
 #include "client-shim/core/settings.h"
+#include "proto/log_line.h"
 #include "proto/printable.h"
 #include "server/worker/program_path.h"
 
@@ -100,13 +101,12 @@ void TellThinLibraries() {
   const std::string name = level == nullptr ? "" : level;
   if (name != "info" && name != "debug" && name != "trace") return;
   const ThinLibraries found = FindThinLibraries(ThinLibraryFolder());
-  std::fprintf(stderr, "farcall: info: thin mode: ours: %s\n", Joined(found.ours).c_str());
+  LogLine(LogSeverity::kInfo, "run", "thin mode: ours: " + Joined(found.ours));
   if (!found.alone.empty())
-    std::fprintf(stderr, "farcall: info: thin mode: here without the rest of its group: %s\n",
-                 Joined(found.alone).c_str());
+    LogLine(LogSeverity::kInfo, "run",
+            "thin mode: here without the rest of its group: " + Joined(found.alone));
   if (!found.absent.empty())
-    std::fprintf(stderr, "farcall: info: thin mode: the program's own: %s\n",
-                 Joined(found.absent).c_str());
+    LogLine(LogSeverity::kInfo, "run", "thin mode: the program's own: " + Joined(found.absent));
 }
 
 // The program on `server`, and what it cost.

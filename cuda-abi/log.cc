@@ -5,6 +5,8 @@
 #include <cstdarg>
 #include <cstdio>
 
+#include "settings/log_line.h"
+
 namespace farcall::cuda_abi {
 namespace {
 
@@ -25,7 +27,9 @@ void Log(LogLevel level, const char* format, ...) {
   if (LogSink sink = g_sink.load(std::memory_order_acquire)) {
     sink(level, line);
   } else if (level <= LogLevel::kWarn) {
-    fprintf(stderr, "farcall: %s\n", line);
+    char head[kFarcallLogHeadBytes];
+    FarcallLogHead(head, sizeof(head), level == LogLevel::kWarn ? "warn" : "error", "cuda-abi");
+    fprintf(stderr, "%s%s\n", head, line);
   }
 }
 

@@ -3,6 +3,10 @@
 // taken from their headers; compiled into each source that logs, they cost ten seconds of processor
 // time per source.
 #include <fmt/format-inl.h>
+// As FARCALL_LOG names them.
+#define SPDLOG_LEVEL_NAMES \
+  { "trace", "debug", "info", "warn", "error", "error", "off" }
+
 #include <spdlog/common-inl.h>
 #include <spdlog/details/backtracer-inl.h>
 #include <spdlog/details/file_helper-inl.h>

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "pool/controller.h"
+#include "proto/log_line.h"
 
 namespace farcall::pool {
 
@@ -30,7 +31,7 @@ bool ChangesSomething(const Event& event) {
 
 void Controller::EndFenced(const Status& why) {
   // What was decided was told to nobody: the other controller has the truth.
-  std::fprintf(stderr, "farcall pool: %s; ending (sessions go on)\n", why.message().c_str());
+  LogLine(LogSeverity::kError, "pool", why.message() + "; ending (sessions go on)");
   std::fflush(nullptr);
   _exit(kExitFenced);
 }
@@ -50,8 +51,8 @@ void Controller::StartFreeze(const std::vector<Item>& items, std::vector<Effects
   freeze_->unsaved = std::move(touched);
   freeze_->unsaved.pushes.clear();
   SetStoreFault(why.message());
-  std::fprintf(stderr, "farcall pool: %s; changes are refused until it has room, sessions go on\n",
-               why.message().c_str());
+  LogLine(LogSeverity::kError, "pool",
+          why.message() + "; changes are refused until it has room, sessions go on");
   Note({{"store_frozen", "", "", why.message()}});
   for (size_t i = 0; i < items.size(); ++i) {
     Effects& effects = (*all)[i];
@@ -85,8 +86,7 @@ bool Controller::Thaw(std::vector<Item>* items) {
   if (!stored.ok()) {
     if (now >= freeze_->said + kSayAgain) {
       freeze_->said = now;
-      std::fprintf(stderr, "farcall pool: %s; changes are still refused\n",
-                   stored.message().c_str());
+      LogLine(LogSeverity::kError, "pool", stored.message() + "; changes are still refused");
     }
     return false;
   }
@@ -95,7 +95,7 @@ bool Controller::Thaw(std::vector<Item>* items) {
   Freeze over = std::move(*freeze_);
   freeze_.reset();
   SetStoreFault("");
-  std::fprintf(stderr, "farcall pool: the pool's store takes changes again\n");
+  LogLine(LogSeverity::kInfo, "pool", "the pool's store takes changes again");
   Publish(over.unsaved, Now());
   Note(over.log_entries);
   Note({{"store_thawed", "", "", ""}});

@@ -2,9 +2,9 @@
 #include "pool/data_port.h"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "proto/hex.h"
+#include "proto/log_line.h"
 #include "proto/printable.h"
 #include "proto/session_features.h"
 #include "transport/handshake.h"
@@ -44,7 +44,7 @@ Status DataPort::Open(const std::string& address, const TlsFiles& tls) {
   address_ = bound.substr(bound.find("://") + 3);
   if (tls.given()) {
     tls_port_ = std::make_unique<TlsPort>(tls, std::move(*listener), [](const std::string& why) {
-      std::fprintf(stderr, "farcall pool: %s; the previous files stay\n", why.c_str());
+      LogLine(LogSeverity::kWarn, "pool", why + "; the previous files stay");
     });
     FARCALL_TRY(tls_port_->Start());
     listener = tls_port_->TakeListener();

@@ -10,12 +10,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <exception>
 #include <system_error>
 
 #include "listener/descriptors.h"
 #include "listener/source.h"
+#include "proto/log_line.h"
 
 namespace farcall::pool {
 
@@ -142,7 +142,7 @@ void HttpFront::Loop() {
     try {
       Turn();
     } catch (const std::exception& error) {  // out of memory: those who wait hold some
-      std::fprintf(stderr, "farcall pool: HTTP: %s\n", error.what());
+      LogLine(LogSeverity::kError, "pool", std::string("HTTP: ") + error.what());
       ShedWaiting();
     }
   }
@@ -176,8 +176,8 @@ int HttpFront::WaitMilliseconds() const {
 void HttpFront::AcceptSome() {
   if (tls_files_ && tls_files_->HaveChanged())
     if (Status loaded = LoadTls(); !loaded.ok())
-      std::fprintf(stderr, "farcall pool: REST: %s; the previous files stay\n",
-                   loaded.message().c_str());
+      LogLine(LogSeverity::kWarn, "pool",
+              "REST: " + loaded.message() + "; the previous files stay");
   for (int i = 0; i < kAcceptsAtOnce; ++i) {
     sockaddr_storage peer{};
     socklen_t bytes = sizeof(peer);
@@ -292,7 +292,7 @@ void HttpFront::Work() {
     try {
       goes_on = answer_(*guest.connection);
     } catch (const std::exception& error) {  // out of memory
-      std::fprintf(stderr, "farcall pool: HTTP: %s\n", error.what());
+      LogLine(LogSeverity::kError, "pool", std::string("HTTP: ") + error.what());
     }
     if (!goes_on || guest.connection->Next() >= kMaxRequests) continue;
     {

@@ -12,6 +12,7 @@
 
 #include "pool/convert.h"
 #include "pool/convert_accounts.h"
+#include "proto/log_line.h"
 #include "settings/version.h"
 
 namespace farcall::pool {
@@ -203,7 +204,7 @@ void RecordWriter::Write(const Event& event, const Effects& effects, const Core&
     if (std::fflush(file_) != 0) put = {Code::kUnavailable, "record '" + path_ + "': " + Reason()};
   }
   if (put.ok()) return;
-  std::fprintf(stderr, "farcall pool: %s; nothing more is recorded\n", put.message().c_str());
+  LogLine(LogSeverity::kError, "pool", put.message() + "; nothing more is recorded");
   std::fclose(std::exchange(file_, nullptr));
 }
 

@@ -13,6 +13,7 @@
 #include "pool/stop_signals.h"
 #include "pool/tls.h"
 #include "pool/webhook.h"
+#include "proto/log_line.h"
 #include "settings/exit_code.h"
 #include "transport/url.h"
 
@@ -45,8 +46,8 @@ Status OpenHealth(const PoolServeOptions& options, const HostPort& rest, const H
   if (!options.health.empty()) return server->OpenHealth(health.host, health.port);
   Status opened = server->OpenHealth(rest.host, rest.port == 0 ? 0 : rest.port + kAboveRest);
   if (!opened.ok())
-    std::fprintf(stderr, "farcall pool: %s; /healthz is answered by REST alone (--health-listen)\n",
-                 opened.message().c_str());
+    LogLine(LogSeverity::kWarn, "pool",
+            opened.message() + "; /healthz is answered by REST alone (--health-listen)");
   return {};
 }
 

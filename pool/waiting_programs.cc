@@ -2,9 +2,9 @@
 #include "pool/waiting_programs.h"
 
 #include <array>
-#include <cstdio>
 #include <exception>
 
+#include "proto/log_line.h"
 #include "proto/printable.h"
 #include "transport/handshake.h"
 
@@ -98,7 +98,7 @@ void WaitingPrograms::Loop() {
     try {
       more = LookAfterSome();
     } catch (const std::exception& error) {
-      std::fprintf(stderr, "farcall pool: waiting programs: %s\n", error.what());
+      LogLine(LogSeverity::kError, "pool", std::string("waiting programs: ") + error.what());
       std::lock_guard lock(mutex_);
       looked_at_ = 0;
     }

@@ -6,9 +6,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <set>
 #include <string_view>
+
+#include "proto/log_line.h"
 
 namespace farcall::pool {
 
@@ -63,9 +64,8 @@ void Webhook::Loop() {
         warned.erase(event.claim());
       const bool is_told = Tell(event) || Tell(event);
       if (!is_told && was_told)
-        std::fprintf(stderr,
-                     "farcall pool: webhook %s%s takes nothing; it is tried for each event\n",
-                     base_.c_str(), path_.c_str());
+        LogLine(LogSeverity::kWarn, "pool",
+                "webhook " + base_ + path_ + " takes nothing; it is tried for each event");
       was_told = is_told;
       if (is_stopping_) return;
     }

@@ -4,10 +4,13 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+
+#include "settings/log_line.h"
 
 namespace farcall::cudart {
 namespace {
@@ -34,9 +37,9 @@ void Write(const char* line, size_t bytes) {
 void SayOnce(const char* what, const char* detail, int* said) {
   if (__atomic_exchange_n(said, 1, __ATOMIC_RELAXED) != 0 || !Warns()) return;
   char line[512];
-  int length = snprintf(line, sizeof(line), "farcall: warning: libcudart: %s %s\n", what, detail);
-  if (length >= static_cast<int>(sizeof(line))) length = sizeof(line) - 1;
-  Write(line, static_cast<size_t>(length));
+  const size_t head = FarcallLogHead(line, sizeof(line), "warn", "libcudart");
+  const int text = snprintf(line + head, sizeof(line) - head, "%s %s\n", what, detail);
+  if (text > 0) Write(line, std::min(head + static_cast<size_t>(text), sizeof(line) - 1));
 }
 
 void Refuse(const char* name, const char* why, int* said) {

@@ -9,6 +9,8 @@
 #include <climits>
 #include <cstddef>
 
+#include "settings/log_line.h"
+
 extern "C" {
 #include "client-shim/refusals/refuse.h"
 }
@@ -34,6 +36,11 @@ struct Api {
   void* cufft;
 };
 
+struct ErrorHead {
+  ErrorHead() { FarcallLogHead(text, sizeof(text), "error", "libcufftw"); }
+  char text[kFarcallLogHeadBytes];
+};
+
 template <typename Function>
 void Find(void* library, const char* name, Function** function) {
   *function = reinterpret_cast<Function*>(dlsym(library, name));
@@ -44,7 +51,8 @@ const Api& Cufft() {
     Api found{};
     found.cufft = dlopen(FARCALL_CUFFT_SONAME, RTLD_NOW | RTLD_LOCAL);
     if (found.cufft == nullptr) {
-      fprintf(stderr, "farcall: error: libcufftw: %s\n", dlerror());
+      const char* why = dlerror();
+      fprintf(stderr, "%s%s\n", ErrorHead().text, why);
       return found;
     }
     Find(found.cufft, "cufftPlanMany", &found.plan_many);
@@ -280,8 +288,7 @@ void Execute(const char* name, const Plan* plan, void* in, void* out) {
     driver.pop(&context);
   }
   if (status == 0) return;
-  fprintf(stderr,
-          "farcall: error: libcufftw: %s failed with %d and cannot say so: the program ends\n",
+  fprintf(stderr, "%s%s failed with %d and cannot say so: the program ends\n", ErrorHead().text,
           name, status);
   abort();
 }

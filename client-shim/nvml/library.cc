@@ -13,6 +13,7 @@
 
 #include "client-shim/core/log.h"
 #include "client-shim/nvml/cache.h"
+#include "settings/log_line.h"
 
 namespace farcall::nvml {
 
@@ -81,10 +82,10 @@ nvmlReturn_t Initialise() {
   if (g_channel.load() == nullptr) {
     g_channel.store(FindChannel());
     if (g_channel.load() == nullptr) {
-      std::fprintf(
-          stderr,
-          "farcall: error: libnvidia-ml.so.1 finds no libcuda.so.1 of its own build: keep both "
-          "in one folder\n");
+      char head[kFarcallLogHeadBytes];
+      FarcallLogHead(head, sizeof(head), "error", "libnvidia-ml");
+      std::fprintf(stderr, "%sno libcuda.so.1 of its own build is found: keep both in one folder\n",
+                   head);
       return NVML_ERROR_LIBRARY_NOT_FOUND;
     }
   }

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "settings/log_line.h"
+
 enum { kError = 1, kWarn = 2 };
 
 static int Level(void) {
@@ -24,14 +26,15 @@ static void Say(int level, const char* library, const char* name, const char* wh
   if (level > Level()) return;
   const int saved_errno = errno;
   char line[256];
-  int length = snprintf(line, sizeof(line), "farcall: %s: %s: %s %s\n",
-                        level == kError ? "error" : "warning", library, name, what);
-  if (length >= (int)sizeof(line)) length = sizeof(line) - 1;
+  size_t length = FarcallLogHead(line, sizeof(line), level == kError ? "error" : "warn", library);
+  const int text = snprintf(line + length, sizeof(line) - length, "%s %s\n", name, what);
+  length += text > 0 ? (size_t)text : 0;
+  if (length >= sizeof(line)) length = sizeof(line) - 1;
   const char* path = getenv("FARCALL_LOG_FILE");
   int file = -1;
   if (path != NULL && *path != '\0')
     file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  ssize_t ignored = write(file >= 0 ? file : STDERR_FILENO, line, (size_t)length);
+  ssize_t ignored = write(file >= 0 ? file : STDERR_FILENO, line, length);
   (void)ignored;
   if (file >= 0) close(file);
   errno = saved_errno;

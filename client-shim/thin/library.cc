@@ -16,6 +16,7 @@
 #include "client-shim/thin/call.h"
 #include "client-shim/thin/forked.h"
 #include "proto/codec.h"
+#include "settings/log_line.h"
 
 namespace farcall::thin {
 
@@ -118,11 +119,12 @@ const client::LibraryChannel* FindChannel() {
   if (found.channel == nullptr) {
     static std::atomic<bool> said{false};
     if (!said.exchange(true)) {
-      std::fprintf(
-          stderr,
-          "farcall: error: %s finds no libcuda.so.1 of its own build: put lib/farcall into "
-          "LD_LIBRARY_PATH beside lib/farcall/thin\n",
-          kSoname);
+      char head[kFarcallLogHeadBytes];
+      FarcallLogHead(head, sizeof(head), "error", "client");
+      std::fprintf(stderr,
+                   "%s%s finds no libcuda.so.1 of its own build: put lib/farcall into "
+                   "LD_LIBRARY_PATH beside lib/farcall/thin\n",
+                   head, kSoname);
     }
     return nullptr;
   }

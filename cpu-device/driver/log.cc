@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu-device/driver/log.h"
 
-#include <unistd.h>
-
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
 #include "cpu-device/driver/kind.h"
+#include "settings/log_line.h"
 
 namespace farcall::cpu_device {
 namespace {
@@ -46,8 +45,9 @@ void Log(LogLevel level, const char* format, ...) {
   va_start(args, format);
   vsnprintf(line, sizeof(line), format, args);
   va_end(args);
-  fprintf(sink, "farcall: %s[%d]: %s: %s\n", kDeviceKind.log_name, static_cast<int>(getpid()),
-          kNames[static_cast<int>(level)], line);
+  char head[kFarcallLogHeadBytes];
+  FarcallLogHead(head, sizeof(head), kNames[static_cast<int>(level)], kDeviceKind.log_name);
+  fprintf(sink, "%s%s\n", head, line);
   fflush(sink);
 }
 

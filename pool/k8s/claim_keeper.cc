@@ -161,7 +161,7 @@ void ClaimKeeper::CheckHealth() {
   failures_ = asked.ok() ? 0 : failures_ + 1;
   const bool is_healthy = asked.ok() || (is_healthy_ && failures_ < kFailuresUntilUnhealthy);
   if (!asked.ok() && failures_ == (is_healthy_ ? kFailuresUntilUnhealthy : 1))
-    kProcess.Say(asked.message());
+    kProcess.Warn(asked.message());
   if (is_healthy != is_healthy_) on_health_(is_healthy);
   is_healthy_ = is_healthy;
 }
@@ -179,7 +179,7 @@ void ClaimKeeper::Run() {
     if (failures_ == 0 && (is_woken || Clock::now() >= next_sweep)) {
       const Status swept = Sweep();
       next_sweep = Clock::now() + (swept.ok() && unseen_.empty() ? kSweepPause : kHealthPause);
-      if (!swept.ok() && swept.message() != said) kProcess.Say(swept.message());
+      if (!swept.ok() && swept.message() != said) kProcess.Warn(swept.message());
       said = swept.message();
     } else if (is_woken) {
       next_sweep = Clock::now();

@@ -109,7 +109,7 @@ void ClaimLoop::Run() {
         for (ClaimKey& key : view_->Claims()) keys.insert(std::move(key));
       if (is_all || has_orphans) {
         const Status done = ReleaseOrphans();
-        if (!done.ok() && done.message() != said_) kProcess.Say(done.message());
+        if (!done.ok() && done.message() != said_) kProcess.Warn(done.message());
         said_ = done.message();
       }
       for (auto& [key, at] : delayed_)
@@ -172,7 +172,7 @@ bool ClaimLoop::Settle(const ClaimKey& key) {
     const Status done = Do(*object, now.of_class, step);
     if (done.ok()) continue;
     if (done.message() != said_)
-      kProcess.Say("VGPUClaim " + key.first + "/" + key.second + ": " + done.message());
+      kProcess.Warn("VGPUClaim " + key.first + "/" + key.second + ": " + done.message());
     said_ = done.message();
     return false;
   }

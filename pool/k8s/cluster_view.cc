@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "pool/k8s/pod.h"
-#include "proto/printable.h"
+#include "proto/log_line.h"
 
 namespace farcall::k8s {
 
@@ -58,8 +58,7 @@ class ClusterView::Sink : public ObjectSink {
     view_->on_change_(std::nullopt);
   }
   void Lost(const Status& why) final {
-    std::fprintf(stderr, "farcall pool k8s controller: %s\n",
-                 Printable(why.message(), kMaxMessageBytes).c_str());
+    LogLine(LogSeverity::kWarn, "k8s-controller", why.message());
   }
 
  protected:

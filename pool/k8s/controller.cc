@@ -59,7 +59,7 @@ int RunController(const ControllerOptions& options) {
   for (std::string said; true;) {
     const Status found = FindCluster(api->get(), &cluster);
     if (found.ok()) break;
-    if (found.message() != said) kProcess.Say(found.message());
+    if (found.message() != said) kProcess.Warn(found.message());
     said = found.message();
     if (WaitForStop(kRetrySeconds)) return kExitOk;
   }

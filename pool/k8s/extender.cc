@@ -241,7 +241,7 @@ void Extender::Release(const std::vector<Grant>& grants) {
     pb::Claim after;
     const Status done = pool_.Call("DELETE", "/v1/claims/" + grant.claim.id(), nullptr, &after);
     if (!done.ok())
-      kProcess.Say("claim " + grant.claim.id() + " is not released: " + done.message());
+      kProcess.Warn("claim " + grant.claim.id() + " is not released: " + done.message());
   }
 }
 

@@ -176,7 +176,7 @@ void GpuPublisher::Run() {
       const Status done = Publish();
       is_late = !done.ok();
       if (is_late) is_listed_ = false;
-      if (is_late && done.message() != said_) kProcess.Say("ElasticGPUs: " + done.message());
+      if (is_late && done.message() != said_) kProcess.Warn("ElasticGPUs: " + done.message());
       said_ = done.message();
     } else {
       is_listed_ = false;  // another one writes them

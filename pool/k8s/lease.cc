@@ -6,7 +6,7 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
-#include "proto/printable.h"
+#include "proto/log_line.h"
 
 namespace farcall::k8s {
 
@@ -117,8 +117,8 @@ void LeaseHolder::Run() {
   while (true) {
     const Status tried = Try();
     if (!tried.ok() && tried.message() != said)
-      std::fprintf(stderr, "farcall pool k8s controller: lease %s: %s\n", place_.name.c_str(),
-                   Printable(tried.message(), kMaxMessageBytes).c_str());
+      LogLine(LogSeverity::kWarn, "k8s-controller",
+              "lease " + place_.name + ": " + tried.message());
     said = tried.message();
     const bool leads_now = leads();
     if (leads_now != led) on_change_(leads_now);

@@ -89,7 +89,7 @@ class Station final {
     builder.AddListeningPort("unix:" + own_, grpc::InsecureServerCredentials());
     builder.RegisterService(service_);
     server_ = builder.BuildAndStart();
-    if (server_ == nullptr) kProcess.Say("'" + own_ + "': cannot listen there");
+    if (server_ == nullptr) kProcess.Warn("'" + own_ + "': cannot listen there");
     return server_ != nullptr;
   }
 
@@ -107,7 +107,7 @@ class Station final {
         std::fflush(stdout);
         return kubelet;
       }
-      if (done.message() != said) kProcess.Say(done.message());
+      if (done.message() != said) kProcess.Warn(done.message());
       said = done.message();
       Wait();
     }

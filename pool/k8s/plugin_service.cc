@@ -2,11 +2,11 @@
 #include "pool/k8s/plugin_service.h"
 
 #include <chrono>
-#include <cstdio>
 #include <set>
 #include <thread>
 
 #include "pool/k8s/kubelet.h"
+#include "proto/log_line.h"
 #include "proto/printable.h"
 #include "proto/text_file.h"
 
@@ -117,9 +117,7 @@ grpc::Status PluginService::PreStartContainer(grpc::ServerContext* context,
                                               const v1beta1::PreStartContainerRequest* in,
                                               v1beta1::PreStartContainerResponse*) {
   const Status attached = Attach(Texts(in->devicesids()), context);
-  if (!attached.ok())
-    std::fprintf(stderr, "farcall pool k8s plugin: %s\n",
-                 Printable(attached.message(), kMaxMessageBytes).c_str());
+  if (!attached.ok()) LogLine(LogSeverity::kWarn, "k8s-plugin", attached.message());
   return ToGrpc(attached);
 }
 
@@ -202,8 +200,7 @@ Status PluginService::Attach(const std::vector<std::string>& ids, grpc::ServerCo
   if (AllocationsOf(ids) != allocations)
     return {Code::kRefused, ids.front() + " was given to another container meanwhile"};
   FARCALL_TRY(slots_->Write(*slot, binding));
-  std::fprintf(stderr, "farcall pool k8s plugin: %s has claim %s at %s\n", who.c_str(),
-               claim->c_str(), ids.front().c_str());
+  LogLine(LogSeverity::kInfo, "k8s-plugin", who + " has claim " + *claim + " at " + ids.front());
   return {};
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pool/k8s/pod_watch.h"
 
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "proto/log_line.h"
 #include "proto/printable.h"
 
 namespace farcall::k8s {
@@ -119,8 +119,7 @@ void PodWatch::Synced() {
 }
 
 void PodWatch::Lost(const Status& why) {
-  std::fprintf(stderr, "farcall pool k8s plugin: %s\n",
-               Printable(why.message(), kMaxMessageBytes).c_str());
+  LogLine(LogSeverity::kWarn, "k8s-plugin", why.message());
 }
 
 }  // namespace farcall::k8s

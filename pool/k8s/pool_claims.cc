@@ -203,7 +203,7 @@ void PoolClaims::Run() {
     if (is_synced_) pause = kFirstPause;
     is_synced_ = false;
     listed_.reset();
-    if (!watched.ok() && watched.message() != said) kProcess.Say(watched.message());
+    if (!watched.ok() && watched.message() != said) kProcess.Warn(watched.message());
     said = watched.message();
     wake_.wait_for(lock, pause, [this] { return is_stopped_; });
     if (is_stopped_) return;

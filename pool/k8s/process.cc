@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "pool/stop_signals.h"
+#include "proto/log_line.h"
 #include "proto/printable.h"
 #include "settings/exit_code.h"
 
@@ -17,12 +18,15 @@ constexpr int kLookSeconds = 60, kRetrySeconds = 2;
 }  // namespace
 
 void Process::Say(const std::string& line) const {
-  std::fprintf(stderr, "farcall pool k8s %s: %s\n", name,
-               Printable(line, kMaxMessageBytes).c_str());
+  LogLine(LogSeverity::kInfo, ("k8s-" + std::string(name)).c_str(), line);
+}
+
+void Process::Warn(const std::string& line) const {
+  LogLine(LogSeverity::kWarn, ("k8s-" + std::string(name)).c_str(), line);
 }
 
 int Process::Fail(int code, const std::string& why) const {
-  Say(why);
+  std::fprintf(stderr, "farcall pool k8s %s: %s\n", name, Printable(why, kMaxMessageBytes).c_str());
   return code;
 }
 
@@ -49,7 +53,7 @@ Upkeep::Upkeep(const Process& process, std::function<Status()> refresh)
 
 Status Upkeep::Refresh() {
   const Status done = refresh_();
-  if (!done.ok() && done.message() != said_) process_.Say(done.message());
+  if (!done.ok() && done.message() != said_) process_.Warn(done.message());
   said_ = done.message();
   return done;
 }

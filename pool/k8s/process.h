@@ -17,9 +17,10 @@ namespace farcall::k8s {
 struct Process {
   const char* name;
 
-  // "farcall pool k8s NAME: LINE" on stderr; what cannot be printed is escaped.
+  // Lines of the log, of component k8s-NAME: what was done, and what was not.
   void Say(const std::string& line) const;
-  // Says why, and returns `code`.
+  void Warn(const std::string& line) const;
+  // Says on stderr why it does not start, and returns `code`.
   int Fail(int code, const std::string& why) const;
 };
 

@@ -10,11 +10,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "proto/log_line.h"
 #include "transport/tls/certificates.h"
 
 namespace farcall::k8s {
@@ -113,7 +113,8 @@ Status ServingCertificate::Renew(Json* secret) {
   ApiAnswer answer;
   FARCALL_TRY(api_->Write("PUT", "/api/v1/namespaces/" + place_.space + "/secrets/" + place_.secret,
                           changed, &answer));
-  std::fprintf(stderr, "farcall pool k8s: made a certificate for %d days\n", place_.days);
+  LogLine(LogSeverity::kInfo, "k8s-webhook",
+          "made a certificate for " + std::to_string(place_.days) + " days");
   *secret = std::move(answer.body);
   return {};
 }

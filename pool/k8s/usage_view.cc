@@ -2,7 +2,6 @@
 #include "pool/k8s/usage_view.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <ctime>
 #include <nlohmann/json.hpp>
 
@@ -11,7 +10,7 @@
 #include "pool/k8s/pod.h"
 #include "pool/k8s/pool_claims.h"
 #include "pool/k8s/process.h"
-#include "proto/printable.h"
+#include "proto/log_line.h"
 
 namespace farcall::k8s {
 
@@ -161,8 +160,7 @@ void UsageView::Synced() {
 }
 
 void UsageView::Lost(const Status& why) {
-  std::fprintf(stderr, "farcall pool k8s metrics: %s\n",
-               Printable(why.message(), kMaxMessageBytes).c_str());
+  LogLine(LogSeverity::kWarn, "k8s-metrics", why.message());
 }
 
 Status UsageView::Ask(std::vector<ClaimUse>* uses) {

@@ -13,6 +13,8 @@
 #include <cstdio>
 #include <memory>
 
+#include "proto/log_line.h"
+#include "proto/printable.h"
 #include "server/control/control_socket.h"
 #include "server/control_plane/metrics.h"
 #include "server/control_plane/service.h"
@@ -42,7 +44,8 @@ std::unique_ptr<prometheus::Exposer> Expose(const std::string& address,
     exposer->RegisterCollectable(metrics);
     return exposer;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "farcall serve: no metrics on '%s': %s\n", address.c_str(), error.what());
+    LogLine(LogSeverity::kError, "control",
+            "no metrics on " + Quoted(address) + ": " + error.what());
     return nullptr;
   }
 }
@@ -73,7 +76,7 @@ int Serve(const std::string& metrics_address) {
   server::HelperRules rules;
   rules.uses_network = !metrics_address.empty();
   if (Status confined = server::ConfineHelper(rules); !confined.ok()) {
-    std::fprintf(stderr, "farcall-control: %s\n", confined.message().c_str());
+    LogLine(LogSeverity::kError, "control", confined.message());
     return 1;
   }
   SupervisorClient supervisor(server::kControlDescriptor);
@@ -88,7 +91,7 @@ int Serve(const std::string& metrics_address) {
   builder.SetResourceQuota(quota);
   std::unique_ptr<grpc::Server> grpc_server = builder.BuildAndStart();
   if (grpc_server == nullptr) {
-    std::fprintf(stderr, "farcall serve: the control service does not start\n");
+    LogLine(LogSeverity::kError, "control", "the control service does not start");
     return 1;
   }
   Accept(grpc_server.get());

@@ -140,7 +140,7 @@ LoadedLibrary* LibraryLoader::Load(const LibraryTable& table, int major, std::st
                    " in the loader's path, a toolkit or NVIDIA's packages; name its folder in "
                    "the server's FARCALL_LIBRARIES" +
                    (said == nullptr ? "" : std::string(": ") + said);
-  std::fprintf(OwnLog(), "farcall: %s\n", missing_[slot].c_str());
+  std::fprintf(OwnLog(), "%s\n", missing_[slot].c_str());
   *why = missing_[slot];
   return nullptr;
 }

@@ -48,7 +48,7 @@ CUresult LibraryMemory::Charge(int device, uint64_t bytes) {
   }
   // Once for a session: a tenant at its quota may try as often as it likes.
   if (!charged.ok() && !said_.exchange(true)) {
-    std::fprintf(OwnLog(), "farcall: a library's own memory: %s\n", charged.message().c_str());
+    std::fprintf(OwnLog(), "a library's own memory: %s\n", charged.message().c_str());
   }
   return charged.ok() ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }

@@ -20,6 +20,7 @@
 #include "generated/proto/pool.grpc.pb.h"
 #include "pool/rest_client.h"
 #include "pool/tls.h"
+#include "proto/log_line.h"
 #include "server/control/control_socket.h"
 #include "server/control/memory_file.h"
 #include "server/control/messages.h"
@@ -177,7 +178,7 @@ int RunAgent(const PoolAddress& pool) {
   for (const std::string* file : {&pool.tls.authorities, &pool.tls.certificate, &pool.tls.key})
     if (!file->empty()) rules.readable.push_back(*file);
   if (Status confined = server::ConfineHelper(rules); !confined.ok()) {
-    std::fprintf(stderr, "farcall-pool agent: %s\n", confined.message().c_str());
+    LogLine(LogSeverity::kError, "agent", confined.message());
     return 1;
   }
   Result<std::vector<std::byte>> join =
@@ -204,8 +205,8 @@ int RunAgent(const PoolAddress& pool) {
                                           &membership, &beat)
                                  : asked.message();
     if (!why.empty() && why != said)
-      std::fprintf(stderr, "farcall serve: pool %s: %s; trying again, sessions go on\n",
-                   pool.url.c_str(), why.c_str());
+      LogLine(LogSeverity::kWarn, "agent",
+              "pool " + pool.url + ": " + why + "; trying again, sessions go on");
     said = why;
     // It is started again, and reads what is there by then. Its credential has to be kept for that.
     if (!rules.writable.empty() && !server::CanReadStill(rules.readable)) return 0;

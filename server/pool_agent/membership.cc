@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -13,6 +12,7 @@
 #include "generated/proto/pool.pb.h"
 #include "proto/crypto.h"
 #include "proto/hex.h"
+#include "proto/log_line.h"
 #include "server/state/image_store.h"
 
 namespace farcall::pool {
@@ -72,10 +72,9 @@ Status Membership::Join(const std::string& host) {
   credential_ = joined.credential();
   is_rejected_ = false;
   if (Status kept = Keep(host); !kept.ok())
-    std::fprintf(stderr,
-                 "farcall serve: the pool's credential is not kept (%s): after a restart this host "
-                 "needs another join token\n",
-                 kept.message().c_str());
+    LogLine(LogSeverity::kWarn, "agent",
+            "the pool's credential is not kept (" + kept.message() +
+                "): after a restart this host needs another join token");
   return {};
 }
 

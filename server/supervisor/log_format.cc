@@ -35,8 +35,9 @@ class PrintableFormatter final : public spdlog::formatter {
 
 }  // namespace
 
-std::unique_ptr<spdlog::formatter> MakeLogFormatter(const char* pattern) {
-  return std::make_unique<PrintableFormatter>(std::make_unique<spdlog::pattern_formatter>(pattern));
+std::unique_ptr<spdlog::formatter> MakeLogFormatter() {
+  return std::make_unique<PrintableFormatter>(std::make_unique<spdlog::pattern_formatter>(
+      "%Y-%m-%dT%H:%M:%S.%eZ %^%l%$ %n: %v", spdlog::pattern_time_type::utc));
 }
 
 }  // namespace farcall::server

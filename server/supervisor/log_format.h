@@ -8,7 +8,8 @@
 
 namespace farcall::server {
 
-// By `pattern`, with each message as Printable has it.
-std::unique_ptr<spdlog::formatter> MakeLogFormatter(const char* pattern);
+// The form of settings/log_line.h, of which a logger's name is the component; each message as
+// Printable has it.
+std::unique_ptr<spdlog::formatter> MakeLogFormatter();
 
 }  // namespace farcall::server

@@ -131,9 +131,9 @@ struct Obstacle {
 };
 
 void StartLog(const ServeOptions& options) {
-  auto logger = spdlog::stderr_color_mt("farcall");
+  auto logger = spdlog::stderr_color_mt("farcall-server");
   spdlog::set_default_logger(logger);
-  spdlog::set_formatter(MakeLogFormatter("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v"));
+  spdlog::set_formatter(MakeLogFormatter());
   spdlog::set_level(spdlog::level::from_str(options.log_level));
 }
 

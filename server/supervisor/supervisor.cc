@@ -16,6 +16,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "proto/log_line.h"
 #include "proto/printable.h"
 #include "server/state/image_store.h"
 #include "server/worker/worker_files.h"
@@ -37,6 +38,14 @@ quota::SchedulerOptions ClockFor(const std::string& kind) {
   return options;
 }
 
+// A line of ours, the device's among them, keeps its level; what else a worker writes is a warning.
+void LogOfWorker(spdlog::logger& log, const std::string& who, const std::string& line) {
+  const LogLineParts parts = ParseLogLine(line);
+  if (parts.severity == LogSeverity::kOff) return log.warn("{}: {}", who, line);
+  log.log(spdlog::level::from_str(LogSeverityName(parts.severity)), "{}: {}: {}", who,
+          parts.component, parts.text);
+}
+
 }  // namespace
 
 sigset_t HandledSignals() {
@@ -53,9 +62,9 @@ Supervisor::Supervisor(const ServeOptions& options, ProbedDevices devices)
       image_base_(ImageBaseDirectory()),
       readable_(ReadableFiles(devices_.choice.path)),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
-      output_([](const std::string& who, const std::string& line) {
-        spdlog::warn("{}: {}", who, line);
-      }),
+      output_(
+          [log = spdlog::default_logger()->clone("farcall-worker")](
+              const std::string& who, const std::string& line) { LogOfWorker(*log, who, line); }),
       shared_folders_(SharedFolderParent()),
       cgroups_(options.worker_memory_bytes),
       images_(image_base_),

@@ -185,7 +185,9 @@ class HostileWorker(unittest.TestCase):
         self.assertIn("lines of its standard error are left out", log)
         for line in log.splitlines():
             if "forged" in line or "xxxx" in line:
-                self.assertRegex(line, r"^\S+ warning session \d+ \(\S+@\S+ pid \d+ .*?\): ")
+                self.assertRegex(
+                    line, r"^\S+ warn farcall-worker: session \d+ \(\S+@\S+ pid \d+ .*?\): "
+                )
                 self.assertLess(len(line), 4096)
 
     @unittest.skipIf(INSTRUMENTED, "a sanitizer's allocator takes the pointer that glibc aborts on")

@@ -16,7 +16,7 @@ def complaint(endpoint, **variables):
     done = run(endpoint, PROGRAM, "pointer-questions", **variables)
     assert done.returncode == 1, done
     lines = done.stderr.splitlines()
-    assert len(lines) == 1 and lines[0].startswith("farcall: error: "), done.stderr
+    assert len(lines) == 1 and " error farcall-client: " in lines[0], done.stderr
     return lines[0]
 
 
