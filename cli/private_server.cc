@@ -16,6 +16,8 @@
 #include "cli/client_environment.h"
 #include "cli/progress.h"
 #include "proto/handshake.h"
+#include "proto/log_line.h"
+#include "server/supervisor/start_failure.h"
 
 namespace farcall::cli {
 
@@ -91,6 +93,11 @@ Status PrivateServer::Start(const std::string& device, const std::string& mem,
     if (getppid() != parent) _exit(125);
     // Of the program, which would find it applied already and count what is left.
     unsetenv("CUDA_VISIBLE_DEVICES");
+    // The program's own libraries tell of a level that there is not.
+    if (const char* level = std::getenv("FARCALL_LOG");
+        level != nullptr && LogSeverityOf(level) == LogSeverity::kOff)
+      unsetenv("FARCALL_LOG");
+    setenv(server::kTellStarterVariable, "1", 1);
     dup2(ends[1], STDOUT_FILENO);
     execv(self.c_str(), const_cast<char* const*>(arguments.data()));
     _exit(125);
@@ -106,7 +113,10 @@ Status PrivateServer::Start(const std::string& device, const std::string& mem,
   size_t at = line.find(" on ");
   if (line.rfind("farcall: serving ", 0) != 0 || at == std::string::npos) {
     Stop();
-    return {Code::kUnavailable, "the private server did not start"};
+    const std::string failed = "the private server did not start";
+    const bool says_why = line.compare(0, server::kNotServing.size(), server::kNotServing) == 0;
+    return {Code::kUnavailable,
+            says_why ? failed + ": " + line.substr(server::kNotServing.size()) : failed};
   }
   url_ = line.substr(at + 4);
   url_.resize(std::min(url_.find_first_of(" ,"), url_.size()));

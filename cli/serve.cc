@@ -9,6 +9,7 @@
 #include "cli/serve_flags.h"
 #include "proto/printable.h"
 #include "server/supervisor/serve_options.h"
+#include "server/supervisor/start_failure.h"
 #include "server/supervisor/supervisor.h"
 #include "settings/exit_code.h"
 
@@ -42,8 +43,7 @@ void AddServeCommand(CLI::App& app, int& exit_code) {
     Status read = ReadOptions(*flags, *command, &options);
     if (!read.ok()) {
       const std::string line = Printable(read.message(), kMaxMessageBytes);
-      std::fprintf(stderr, "farcall serve: %s\n", line.c_str());
-      exit_code = kExitUsage;
+      exit_code = server::SayWhyNot(kExitUsage, line);
       return;
     }
     exit_code = server::Serve(options);

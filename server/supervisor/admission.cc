@@ -169,6 +169,7 @@ void Supervisor::AdmitAgain(std::unique_ptr<Channel> channel, const ReceivedHell
                             const Arrival& arrival) {
   const Hello& hello = heard.hello();
   Status passed;
+  bool is_known = false;  // why the session ended has been told
   {
     std::lock_guard lock(mutex_);
     Worker* worker = Find(hello.session);
@@ -176,6 +177,8 @@ void Supervisor::AdmitAgain(std::unique_ptr<Channel> channel, const ReceivedHell
     if (worker != nullptr) keys = heard.AcceptSession(worker->key);
     if (worker == nullptr) {
       passed = WhyOver(heard);
+      const EndedSessions::Ended* ended = ended_.Find(hello.session, Clock::now());
+      is_known = ended != nullptr && heard.AcceptSession(ended->key).has_value();
     } else if (!keys) {
       passed = {Code::kRefused, "the session key is wrong"};
     } else if (Status same = AdmissionPolicy::CheckSame(worker->arrival, arrival); !same.ok()) {
@@ -201,8 +204,14 @@ void Supervisor::AdmitAgain(std::unique_ptr<Channel> channel, const ReceivedHell
       // It has just ended. Who comes again hears why.
       if (passed.code() == Code::kDisconnected) {
         passed = {Code::kDisconnected, "the session's worker is ending"};
+        is_known = true;
       }
     }
+  }
+  // A lane that a program dialled before it ended, or a client that comes back: no intruder.
+  if (!passed.ok() && is_known) {
+    spdlog::debug("{}: of an ended session: {}", channel->PeerName(), passed.message());
+    return Turn(*channel, passed.code(), passed.message());
   }
   if (!passed.ok()) {
     return Refuse(*channel, passed);

@@ -17,6 +17,7 @@
 #include "server/supervisor/control_path.h"
 #include "server/supervisor/image_sweep.h"
 #include "server/supervisor/log_format.h"
+#include "server/supervisor/start_failure.h"
 #include "server/supervisor/supervisor.h"
 #include "server/worker/sandbox.h"
 #include "server/worker/system_calls.h"
@@ -28,11 +29,6 @@
 namespace farcall::server {
 
 namespace {
-
-int Fail(int code, const std::string& message) {
-  std::fprintf(stderr, "farcall serve: %s\n", message.c_str());
-  return code;
-}
 
 // The URLs are those with the ports that were given.
 class Ports {
@@ -244,20 +240,20 @@ void SayReady(const ServeOptions& options, const ProbedDevices& devices,
 int Serve(const ServeOptions& options) {
   StartLog(options);
   if (Obstacle wrong{kExitUsage, CheckServeOptions(options)}) {
-    return Fail(wrong.code, wrong.message);
+    return SayWhyNot(wrong.code, wrong.message);
   }
   Result<std::vector<DeviceChoice>> choices = DeviceChoices(options.device);
   if (!choices.ok()) {
-    return Fail(kExitUsage, choices.status().message());
+    return SayWhyNot(kExitUsage, choices.status().message());
   }
   PrepareProcess(options, *choices);
   std::optional<ProbedDevices> devices;
   if (Obstacle none = FindDevices(options, *choices, &devices)) {
-    return Fail(none.code, none.message);
+    return SayWhyNot(none.code, none.message);
   }
   Supervisor supervisor(options, *devices);
   if (Obstacle closed = OpenParts(supervisor)) {
-    return Fail(closed.code, closed.message);
+    return SayWhyNot(closed.code, closed.message);
   }
   HandshakeServer handshakes(
       // A pool's clients show a lease.
@@ -268,12 +264,12 @@ int Serve(const ServeOptions& options) {
       });
   std::vector<std::string> urls;
   if (Obstacle deaf = OpenToOthers(options, supervisor, handshakes, &urls)) {
-    return Fail(deaf.code, deaf.message);
+    return SayWhyNot(deaf.code, deaf.message);
   }
   ImageSweep images(ImageBaseDirectory(), options.image_store_bytes,
                     options.worker_users.count != 0);
   if (Obstacle alone{kExitFailure, supervisor.OpenPool(ForOtherHosts(urls))}) {
-    return Fail(alone.code, alone.message);
+    return SayWhyNot(alone.code, alone.message);
   }
   SayReady(options, *devices, urls);
   int code = supervisor.Run(handshakes);
@@ -283,7 +279,7 @@ int Serve(const ServeOptions& options) {
   const Status written = WriteReport(
       options.report,
       ToJson(supervisor.totals(), devices->choice.kind, devices->report.devices[0].name));
-  return written.ok() ? code : Fail(kExitFailure, written.message());
+  return written.ok() ? code : SayWhyNot(kExitFailure, written.message());
 }
 
 }  // namespace farcall::server

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -13,11 +14,15 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstdio>
 #include <cstring>
 #include <functional>
 #include <mutex>
+#include <sstream>
 #include <thread>
 
+#include "proto/log_line.h"
+#include "proto/printable.h"
 #include "server/control/control_socket.h"
 #include "server/control/memory_file.h"
 #include "server/control/messages.h"
@@ -42,6 +47,7 @@ std::vector<std::string> WorkerEnvironment(const std::string& gpus,
     std::string text = *entry;
     // Tokens are the supervisor's business; so is which devices there are.
     if (text.rfind("FARCALL_TOKEN", 0) == 0 || text.rfind("FARCALL_VGPU", 0) == 0 ||
+        text.rfind("FARCALL_TELL_STARTER", 0) == 0 ||
         (!gpus.empty() && text.rfind("CUDA_VISIBLE_DEVICES=", 0) == 0) ||
         (!more.empty() && text.rfind(std::string(kSharedFolderVariable) + "=", 0) == 0) ||
         (is_mps && text.rfind("CUDA_MPS_", 0) == 0)) {
@@ -168,10 +174,47 @@ Result<WorkerProcess> Spawn(const char* path, std::vector<std::string> arguments
   return process;
 }
 
+// What a process that loads the library wrote to its standard error. Lines of the library's log
+// that are errors say why it failed; all else is passed on to our own.
+class ProbeOutput {
+ public:
+  ProbeOutput() : file_(memfd_create("farcall-probe", MFD_CLOEXEC)) {}
+  ~ProbeOutput() { close(file_); }
+  ProbeOutput(const ProbeOutput&) = delete;
+  ProbeOutput& operator=(const ProbeOutput&) = delete;
+
+  int descriptor() const { return file_; }  // -1: there is none, and lines go to our own
+
+  // Once the process has ended.
+  //   `failed`  its errors are returned instead of passed on, the last of them
+  std::string Read(bool failed) const {
+    constexpr size_t kMaxBytes = 1 << 16;
+    std::string bytes(kMaxBytes, '\0');
+    const ssize_t got = file_ < 0 ? 0 : pread(file_, bytes.data(), bytes.size(), 0);
+    bytes.resize(got < 0 ? 0 : static_cast<size_t>(got));
+    std::string why;
+    std::istringstream lines(bytes);
+    for (std::string line; std::getline(lines, line);) {
+      const LogLineParts parts = ParseLogLine(line);
+      if (failed && parts.severity == LogSeverity::kError) {
+        why = Printable(parts.text, kMaxMessageBytes);
+      } else {
+        std::fprintf(stderr, "%s\n", Printable(line, kMaxMessageBytes).c_str());
+      }
+    }
+    return why;
+  }
+
+ private:
+  const int file_;
+};
+
 // What a process of ours answers that loads the library: a memory file of `limit` bytes at most.
 Result<std::vector<std::byte>> Question(const char* what, const DeviceChoice& choice,
                                         const std::string& gpus, std::optional<uid_t> user) {
-  Result<WorkerProcess> started = StartWorker({what, choice.path}, gpus, user);
+  const ProbeOutput output;
+  Result<WorkerProcess> started =
+      StartWorker({what, choice.path}, gpus, user, {}, output.descriptor());
   if (!started.ok()) {
     return started.status();
   }
@@ -183,13 +226,15 @@ Result<std::vector<std::byte>> Question(const char* what, const DeviceChoice& ch
     answered = control::Receive(started->control, &message, &descriptors);
   }
   EndProcess(&*started);
+  const std::string own_words = output.Read(!answered.ok() || descriptors.empty());
   if (!answered.ok()) {
     for (int fd : descriptors) close(fd);
     return Status(Code::kUnavailable,
                   choice.path + ": the process that loads it ended without an answer");
   }
   if (descriptors.empty()) {
-    return Status(Code::kUnavailable, std::get<control::ProbeReport>(message).why);
+    const std::string& why = std::get<control::ProbeReport>(message).why;
+    return Status(Code::kUnavailable, own_words.empty() ? why : own_words);
   }
   Result<std::vector<std::byte>> bytes = ReadMemoryFile(descriptors[0], kMaxWelcomeBytes);
   for (int fd : descriptors) {

@@ -103,6 +103,26 @@ class Usage(unittest.TestCase):
             "no device of --gpus '9': cpu: cuInit: CUDA_ERROR_NO_DEVICE (100)", done.stderr
         )
 
+    def test_a_device_that_does_not_start_is_told_of_once_with_its_cause(self):
+        cause = "cpu: FARCALL_CPU_PROFILE=nonsense: no such profile; there are "
+        done = farcall("serve --device cpu:nonsense --listen tcp://127.0.0.1:0")
+        self.assertEqual((done.returncode, done.stdout), (4, ""))
+        self.assertRegex(done.stderr, rf"\Afarcall serve: no device: {cause}.*\n\Z")
+        done = farcall("run --device cpu:nonsense -- true")
+        self.assertEqual((done.returncode, done.stdout), (125, ""))
+        self.assertRegex(
+            done.stderr,
+            rf"\Afarcall run: the private server did not start: no device: {cause}.*\n\Z",
+        )
+
+    def test_a_private_server_s_refusal_is_one_line(self):
+        done = farcall("run --device cpu --mem 900GiB -- true")
+        self.assertEqual(done.returncode, 125)
+        self.assertRegex(
+            done.stderr,
+            r"\Afarcall run: the private server did not start: --mem 966367641600: .*\n\Z",
+        )
+
     @unittest.skipUnless(HAS_POOL, "needs the pool")
     def test_a_pool_that_is_not_there(self):
         done = farcall("pool list --pool http://127.0.0.1:9")

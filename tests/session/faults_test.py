@@ -84,6 +84,11 @@ class Faults(unittest.TestCase):
                 "\n".join(client.err),
             )
             self.assertEqual(run(server.url, "steps", 3).process.returncode, 0)
+            self.assertNotIn(
+                "refused",
+                server.log_text(),
+                "its lanes and its log come back to a session that was",
+            )
 
     def test_a_killed_server_is_one_clear_error(self):
         server = Server("--grace", "3")
