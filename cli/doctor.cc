@@ -81,19 +81,14 @@ std::string RemedyOf(const Status& status, const FoundServer& server) {
   }
 }
 
-bool IsOfThisHost(const std::string& url) {
-  const Result<std::unique_ptr<Channel>> probe = Dial(url, Clock::now() + std::chrono::seconds(1));
-  return probe.ok() && IsInsideHost((*probe)->Descriptor());
-}
-
 // Why a session would not go through the server's shared memory; empty: it would.
 std::string WhyNotSharedMemory(const FoundServer& server, const Welcome& welcome,
-                               client::TransportWish wish) {
+                               client::TransportWish wish, bool is_of_this_host) {
   const std::string& path = welcome.shm_path;
   if (path.empty()) return "the server offers no shared memory (serve --shm auto does)";
   if (!client::WantsSharedMemory(server.url, wish))
     return "FARCALL_TRANSPORT asks for this transport";
-  if (!client::MayOpenSocketOf(wish, IsOfThisHost(server.url)))
+  if (!client::MayOpenSocketOf(wish, is_of_this_host))
     return "the server has an address of its own; FARCALL_TRANSPORT=auto would try " + path;
   return Dial("shm://" + path, Clock::now() + std::chrono::seconds(1)).status().message();
 }
@@ -119,8 +114,8 @@ Result<std::string> ExamineFabric(TransportKind kind, const Welcome& welcome) {
   return here + " on this side";
 }
 
-void ExamineTransport(const FoundServer& server, const Welcome& welcome, const Settings& settings,
-                      Findings& findings) {
+void ExamineTransport(const FoundServer& server, const Welcome& welcome, bool is_of_this_host,
+                      const Settings& settings, Findings& findings) {
   findings.Begin("transport");
   const client::Setting setting = settings.Find("transport");
   std::optional<client::TransportWish> wish = client::kDefaultTransport;
@@ -140,7 +135,8 @@ void ExamineTransport(const FoundServer& server, const Welcome& welcome, const S
     findings.Sum(found);
     return;
   }
-  const std::string why = scheme == "tcp" ? WhyNotSharedMemory(server, welcome, *wish) : "";
+  const std::string why =
+      scheme == "tcp" ? WhyNotSharedMemory(server, welcome, *wish, is_of_this_host) : "";
   const std::string found = scheme != "tcp" ? scheme
                             : why.empty()   ? "shm, " + welcome.shm_path
                                             : scheme + ": " + why;
@@ -156,7 +152,8 @@ void ExamineServer(const FoundServer& server, const Settings& settings, Findings
                  RemedyOf(asked, server));
     return;
   }
-  Result<QueryAnswer> answer = AskServer(server);
+  bool is_of_this_host = false;
+  Result<QueryAnswer> answer = AskServer(server, &is_of_this_host);
   if (!findings.Say(answer.ok(),
                     answer.ok() ? "server " + answer->welcome.server_version + " on " +
                                       answer->welcome.server_host + ", wire " +
@@ -168,7 +165,7 @@ void ExamineServer(const FoundServer& server, const Settings& settings, Findings
   if (welcome.server_version != FARCALL_VERSION)
     findings.Warn("server " + welcome.server_version + ", client " FARCALL_VERSION,
                   "install the same release on both sides");
-  ExamineTransport(server, welcome, settings, findings);
+  ExamineTransport(server, welcome, is_of_this_host, settings, findings);
   findings.Begin("devices");
   findings.Say(!welcome.devices.empty(),
                std::to_string(welcome.devices.size()) + " " + welcome.device_kind + " device(s)",
@@ -217,7 +214,8 @@ bool ExamineEndpoint(ProgramQuestion& question, const Settings& settings, Findin
   question.endpoint = server->url;
   ExamineToken(settings, findings);
   for (const std::string& url : SplitEndpoints(server->url)) {
-    if (findings.good()) ExamineServer({url, server->source, server->token}, settings, findings);
+    if (findings.good())
+      ExamineServer({url, server->source, server->token, server->transport}, settings, findings);
   }
   return findings.good();
 }

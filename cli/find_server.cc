@@ -16,6 +16,7 @@
 #include "server/supervisor/control_path.h"
 #include "transport/channel.h"
 #include "transport/handshake.h"
+#include "transport/tcp/tcp_channel.h"
 #include "transport/url.h"
 
 namespace farcall::cli {
@@ -143,16 +144,17 @@ Result<QueryAnswer> AskEach(const FoundServer& list) {
 
 }  // namespace
 
-Result<QueryAnswer> AskServer(const FoundServer& server) {
+Result<QueryAnswer> AskServer(const FoundServer& server, bool* is_of_this_host) {
   if (server.is_list()) return AskEach(server);
   const Progress progress("asking " + server.url);
   Result<std::unique_ptr<Channel>> channel = Dial(server.url, Clock::now() + kReachPatience);
   if (!channel.ok()) return channel.status();
+  if (is_of_this_host != nullptr) *is_of_this_host = IsInsideHost((*channel)->Descriptor());
   return QueryHandshake(**channel, QueryHello(server), ClientCredentials::OfToken(server.token),
                         Clock::now() + kAnswerPatience);
 }
 
-Status AskPool(const FoundServer& pool, std::vector<std::string>* addresses) {
+Status AskPool(const FoundServer& pool, const PoolWish& wish, std::vector<std::string>* addresses) {
   const Progress progress("asking " + pool.url);
   const bool is_tls = SchemeOf(pool.url) == "pools";
   const std::string address = (is_tls ? "tls" : "tcp") + pool.url.substr(pool.url.find(':'));
@@ -161,6 +163,8 @@ Status AskPool(const FoundServer& pool, std::vector<std::string>* addresses) {
   Hello hello = QueryHello(pool);
   hello.features |=
       FeatureBit(SessionFeature::kRedirect) | FeatureBit(SessionFeature::kPoolAddresses);
+  hello.quota = wish.quota;
+  hello.devices = wish.devices;
   ClientCredentials credentials = ClientCredentials::OfToken(pool.token);
   credentials.if_wanted = is_tls;
   Result<Redirect> told =

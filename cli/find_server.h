@@ -5,6 +5,7 @@
 #include <string>
 
 #include "client-shim/core/settings.h"
+#include "proto/handshake.h"
 #include "proto/query_answer.h"
 #include "proto/status.h"
 
@@ -36,10 +37,19 @@ Result<FoundServer> FindServerOnly(const std::string& flag, const client::Settin
 
 // Asks a server, or all of a list; it opens no session.
 //   Errors  as Dial's and QueryHandshake's
-Result<QueryAnswer> AskServer(const FoundServer& server);
-// Asks a pool whether it would hear this client.   Errors  the same
-// `addresses`, if not nullptr: the pool's others, as REST's URL.
-Status AskPool(const FoundServer& pool, std::vector<std::string>* addresses = nullptr);
+//   is_of_this_host  if not nullptr: whether both ends of the connection are this host's
+Result<QueryAnswer> AskServer(const FoundServer& server, bool* is_of_this_host = nullptr);
+
+// What a program will ask a pool for.
+struct PoolWish {
+  QuotaRequest quota;
+  uint32_t devices = 0;
+};
+// Asks a pool whether it would hear this client, and could ever hold what it will ask for.
+//   Errors  the same; kQuotaExceeded (no GPU could)
+//   addresses  if not nullptr: the pool's others, as REST's URL
+Status AskPool(const FoundServer& pool, const PoolWish& wish = {},
+               std::vector<std::string>* addresses = nullptr);
 
 // "Tesla T4, 15.8 GiB": of the first; and how many more.
 std::string DevicesText(const Welcome& welcome);

@@ -137,11 +137,28 @@ void TellWhere(const std::string& devices, const std::string& where) {
                Printable(where, kMaxMessageBytes).c_str());
 }
 
+// What the program will ask a pool for, by flags or settings. A claim has been granted what it has.
+// A value that cannot be read is the program's to refuse.
+PoolWish WishOf(const RunFlags& flags, const client::Settings& settings) {
+  PoolWish wish;
+  if (!flags.settings.claim.empty() || !settings.Find("claim").value.empty()) return wish;
+  const auto text = [&](const std::string& flag, const char* name) {
+    return flag.empty() ? settings.Find(name).value : flag;
+  };
+  const QuotaFlags& quota = flags.settings.quota;
+  (void)ParseByteCount(text(quota.mem, "mem"), &wish.quota.memory_bytes);
+  constexpr unsigned long kMostDevices = 64;
+  wish.devices = static_cast<uint32_t>(std::min(
+      std::strtoul(text(flags.settings.count, "count").c_str(), nullptr, 10), kMostDevices));
+  return wish;
+}
+
 // Before the program runs, so that it is not the program that fails. `kind`: of its devices; "":
 // nobody knows yet.
-Status AskFirst(const FoundServer& server, std::string* kind, std::vector<std::string>* addresses) {
+Status AskFirst(const FoundServer& server, const PoolWish& wish, std::string* kind,
+                std::vector<std::string>* addresses) {
   if (server.is_pool()) {
-    const Status asked = AskPool(server, addresses);
+    const Status asked = AskPool(server, wish, addresses);
     return asked.ok() ? asked : Status(asked.code(), server.url + ": " + asked.message());
   }
   Result<QueryAnswer> answer = AskServer(server);
@@ -172,7 +189,8 @@ Status ChooseServer(RunFlags& flags, const client::Settings& settings, std::stri
     return {Code::kInvalid, "--report needs a server of this run's own: leave the endpoint out"};
   if (!flags.settings.claim.empty() && !server->is_pool())
     return {Code::kInvalid, "--claim is of a pool, and " + server->url + " is a server"};
-  return flags.no_check ? Status() : AskFirst(*server, kind, &flags.pool_addresses);
+  return flags.no_check ? Status()
+                        : AskFirst(*server, WishOf(flags, settings), kind, &flags.pool_addresses);
 }
 
 struct OwnServer {

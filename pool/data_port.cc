@@ -64,6 +64,33 @@ void DataPort::Close() {
   waiting_.Stop();
 }
 
+namespace {
+
+Ask AskOf(const Hello& hello) {
+  Ask ask;
+  ask.count = hello.devices == 0 ? 1 : hello.devices;
+  ask.memory_bytes = hello.quota.memory_bytes;
+  ask.share_milli = hello.quota.share_milli;
+  ask.limit_milli = hello.quota.limit_milli;
+  ask.priority = hello.quota.priority;
+  ask.net_bytes_per_s = hello.quota.net_bytes_per_s;
+  return ask;
+}
+
+// Why no GPU could hold what a program will ask for, were all of them free; "": one could, there is
+// none yet, or this HELLO asks for nothing in particular.
+std::string WhyNever(Controller& controller, const Hello& hello) {
+  if (hello.quota.memory_bytes == 0 && hello.devices <= 1) return "";
+  Explanation plan;
+  controller.Read([&](const Core& core, Ms) {
+    std::optional<GangPlaces> places;
+    plan = core.Plan(AskOf(hello), 0, &places);
+  });
+  return plan.pass.gpus == 0 || plan.pass.could_ever_fit ? "" : plan.why;
+}
+
+}  // namespace
+
 Result<DataPort::Known> DataPort::Judge(const Channel& channel, const ReceivedHello& heard) const {
   const Hello& hello = heard.hello();
   if (hello.role != LinkRole::kLog || hello.session != SessionId{})
@@ -103,6 +130,8 @@ void DataPort::Admit(std::unique_ptr<Channel> channel, const ReceivedHello& hear
   Result<Known> known = Judge(*channel, heard);
   if (!known.ok()) return refuse(known.status());
   if (HasFeature(hello, SessionFeature::kPoolAddresses)) {
+    if (std::string why = WhyNever(service_->controller(), hello); !why.empty())
+      return refuse({Code::kQuotaExceeded, "no place in the pool: " + why});
     (void)SendRedirect(*channel, known->answer, Redirect{service_->addresses(), "", ""},
                        Clock::now());
     return;
@@ -122,13 +151,7 @@ Result<std::string> DataPort::ClaimOf(const Channel& channel, const Hello& hello
   if (!*is_own && !service_->MayConnect(caller, hello.claim))
     return Status(Code::kRefused, "there is no claim '" + Printable(hello.claim) + "'");
   if (!*is_own) return hello.claim;
-  Ask ask;
-  ask.count = hello.devices == 0 ? 1 : hello.devices;
-  ask.memory_bytes = hello.quota.memory_bytes;
-  ask.share_milli = hello.quota.share_milli;
-  ask.limit_milli = hello.quota.limit_milli;
-  ask.priority = hello.quota.priority;
-  ask.net_bytes_per_s = hello.quota.net_bytes_per_s;
+  Ask ask = AskOf(hello);
   ask.spread = service_->spread();
   ask.on_disconnect_ms = kOnDisconnect;
   const std::string identity = channel.PeerIdentity();

@@ -269,6 +269,36 @@ class DoctorTest(unittest.TestCase):
         self.assertRegex(lines[2], r"server \S+ on \S+, wire \d+\.\d+")
         self.assertEqual(lines[6], "ready; next: farcall run -- ./a.out")
 
+    def test_the_server_is_dialled_once(self):
+        dialled = []
+
+        def forward(source, sink):
+            try:
+                while data := source.recv(65536):
+                    sink.sendall(data)
+                sink.shutdown(socket.SHUT_WR)
+            except OSError:
+                pass
+
+        def serve(listener, port):
+            try:
+                while True:
+                    client, _ = listener.accept()
+                    dialled.append(client)
+                    server = socket.create_connection(("127.0.0.1", port))
+                    for ends in ((client, server), (server, client)):
+                        threading.Thread(target=forward, args=ends, daemon=True).start()
+            except OSError:
+                pass
+
+        with harness.Server() as server, socket.create_server(("127.0.0.1", 0)) as listener:
+            threading.Thread(target=serve, args=(listener, server.port), daemon=True).start()
+            url = f"tcp://127.0.0.1:{listener.getsockname()[1]}"
+            ran = self.doctor("--endpoint", url)
+            self.assertEqual(ran.returncode, 0, ran.stdout)
+            self.assertEqual(len(dialled), 1)
+            listener.shutdown(socket.SHUT_RDWR)
+
     # What docs/guide/troubleshooting.md lists, each made to fail: what is wrong stands in a line of its topic, what to do in the last.
     def assert_told(self, ran, topic, what, remedy):
         self.assertEqual(ran.returncode, 1, ran.stdout)

@@ -68,6 +68,30 @@ class PoolCommandLine(PoolCase):
         self.assertEqual(kept.returncode, 0, kept.stderr)
         self.assertEqual(pool.claim(kept.stdout.split()[0])["state"], "pending")
 
+    def test_a_run_that_no_gpu_could_hold_starts_no_program(self):
+        pool = self.serve()
+        self.host(pool, "one")
+
+        def run_with(*flags, **variables):
+            return subprocess.run(
+                [FARCALL, "run", "--endpoint", pool.endpoint, *flags, "--", "echo", "started"],
+                capture_output=True,
+                text=True,
+                timeout=60,
+                env=os.environ | variables,
+            )
+
+        for done in (run_with("--mem", "100TiB"), run_with(FARCALL_MEM="100TiB")):
+            self.assertEqual((done.returncode, done.stdout), (125, ""), done.stderr)
+            self.assertRegex(
+                done.stderr,
+                r"\Afarcall run: pool://\S+: no place in the pool: .*none could ever take it\n\Z",
+            )
+        # What fits once others have ended is waited for by the program.
+        self.assertEqual(pool.get("/v1/claims")["total"], 0)
+        fits = run_with("--mem", "64MiB")
+        self.assertEqual((fits.returncode, fits.stdout), (0, "started\n"), fits.stderr)
+
     def test_devices_of_a_pool_are_listed(self):
         pool = self.serve()
         self.host(pool, "one")
