@@ -103,6 +103,8 @@ class SlowPeers(PoolCase):
             (HEAD + b"Content-Length: 99999999\r\n\r\n", b"413"),
             (HEAD + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n", b"400"),
             (HEAD + b"Content-Length: -1\r\n\r\n", b"400"),
+            (HEAD + b"Content-Type: Multipart/form-data; boundary=b\r\n\r\n", b"415"),
+            (HEAD + b"Content-Type: text/plain\r\nContent-Type: a/b\r\n\r\n", b"415"),
             (b"GET / HTTP/1.1\r\nX: " + b"x" * 20000, b"431"),
         ):
             with socket.create_connection(self.address(pool.url), timeout=20) as peer:
@@ -129,6 +131,22 @@ class SlowPeers(PoolCase):
             while more := peer.recv(65536):
                 answer += more
             self.assertEqual(json.loads(answer[answer.index(b"{") :])["state"], "pending")
+
+    def test_a_body_is_json_whatever_its_type_says(self):
+        pool = self.serve()
+        long = {"nonsense": "x" * 10000}  # more than the library takes of a form
+        for kind in (
+            "application/json",
+            "application/x-www-form-urlencoded",
+            "Application/X-WWW-Form-URLEncoded;charset=UTF-8",
+            "text/plain",
+            "",
+        ):
+            status, answer = pool.call("POST", "/v1/claims", long, {"Content-Type": kind})
+            self.assertEqual((status, answer["field"]), (400, "body"), kind)
+            asked = {"memory_bytes": str(64 << 20)}
+            status, answer = pool.call("POST", "/v1/claims", asked, {"Content-Type": kind})
+            self.assertEqual((status, answer["state"]), (201, "pending"), kind)
 
     def test_one_who_waits_leaves_others_a_thread(self):
         pool = self.serve(token="secret")
