@@ -128,6 +128,7 @@ void Core::Propose(Claim& claim, const Ask& ask) {
   if (std::string why = GrowthLimit(claim, ask, bytes); !why.empty())
     return Refuse(RefusalCode::kConflict, "it would exceed " + why, "",
                   "the pool's operator sets it: farcall pool project set");
+  if (claim.state == ClaimState::kPreempting) Spare(claim.preempted_by);  // judged anew
   Count(claim, host, false);
   claim.before = Claim::Before{claim.ask, claim.memory_bytes};
   claim.ask = ask;

@@ -177,6 +177,22 @@ TEST_F(PoolPreempt, AVictimThatIsMadeSteadyStays) {
   EXPECT_EQ(State("low"), ClaimState::kActive);
 }
 
+TEST_F(PoolPreempt, AVictimThatIsMadeSteadyAndResizedInOneChangeStays) {
+  Run("low", 12, 0);
+  Live(kMinRun);
+  Ask("urgent", 10, 5);
+  ASSERT_EQ(State("low"), ClaimState::kPreempting);
+  ChangeClaim change;
+  change.id = "low";
+  change.memory_bytes = 11 * kGiB;
+  change.queue_priority = 5;
+  Effects effects = Do(change);
+  EXPECT_FALSE(effects.refusal.has_value());
+  EXPECT_EQ(State("low"), ClaimState::kActive);
+  EXPECT_EQ(core_.Find("low")->preempted_by, "");
+  EXPECT_EQ(core_.Broken(), "");
+}
+
 TEST_F(PoolPreempt, ANewControllerForgetsWhoLeftForWhom) {
   Run("low", 12, 0);
   Live(kMinRun);
