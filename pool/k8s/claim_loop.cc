@@ -193,7 +193,7 @@ Status ClaimLoop::Do(const ClaimObject& object, const ClaimClass* of_class, cons
       if (done.ok() || answer.status == kHttpNotFound) {
         ClaimObject after = object;
         after.finalizers.clear();
-        view_->Keep(after);
+        view_->Update(after);
         return {};
       }
       return done;
@@ -255,7 +255,7 @@ Status ClaimLoop::Patch(const ClaimObject& object, const char* part, const nlohm
   Result<ClaimObject> after =
       object.is_elastic() ? ReadElasticClaim(answer.body) : ReadClaim(answer.body);
   if (!after.ok()) return after.status();
-  view_->Keep(*after);
+  view_->Update(*after);
   return {};
 }
 

@@ -302,6 +302,14 @@ std::vector<PodUse> ClusterView::PodsOf(const ClaimKey& key) {
   return pods;
 }
 
+void ClusterView::Update(const ClaimObject& claim) {
+  std::lock_guard lock(mutex_);
+  auto known = claims_.find({claim.space, claim.name});
+  if (known != claims_.end() && known->second.uid == claim.uid &&
+      !IsOlder(claim.version, known->second.version))
+    known->second = claim;
+}
+
 void ClusterView::Keep(const ClaimObject& claim) {
   std::lock_guard lock(mutex_);
   auto [at, is_new] = claims_.emplace(ClaimKey{claim.space, claim.name}, claim);

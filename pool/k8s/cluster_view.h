@@ -43,8 +43,9 @@ class ClusterView final {
   std::vector<ClaimObject> AllClaims();
   // Pods that name the claim and are not over, as far as the watch has told.
   std::vector<PodUse> PodsOf(const ClaimKey& key);
-  // What the API server answered to a change of ours.
-  void Keep(const ClaimObject& claim);
+  // What the API server answered to a change of ours. Nothing if the claim has gone meanwhile: the
+  // watch may have told of its end before the answer was read.
+  void Update(const ClaimObject& claim);
   // One of them, asked now: claims and pods are told apart, so one may be ahead of the other.
   //   Errors  of ApiClient::Get; nullopt: it is over, gone, or does not name the claim
   Result<std::optional<PodUse>> CurrentPod(const ClaimKey& key, const std::string& name,
@@ -63,6 +64,7 @@ class ClusterView final {
   };
 
   ClusterView(bool has_elastic, OnChange on_change);
+  void Keep(const ClaimObject& claim);
 
   const bool has_elastic_;
   const OnChange on_change_;
