@@ -21,6 +21,9 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
+
+import compile_commands
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = pathlib.Path(os.environ.get("FARCALL_BUILD", ROOT / "build/release"))
@@ -82,10 +85,10 @@ def write_passed(passed):
     )
 
 
-def tidy(source):
-    """What clang-tidy says of it; empty: nothing."""
+def tidy(source, commands):
+    """What clang-tidy says of it; empty: nothing. COMMANDS: a folder with compile_commands.json."""
     run = subprocess.run(
-        ["clang-tidy-14", "-p", str(BUILD), "--quiet", source],
+        ["clang-tidy-14", "-p", str(commands), "--quiet", source],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -123,19 +126,25 @@ def main():
         sys.exit("  clang-tidy-14 not found: install the package clang-tidy-14")
     if not (BUILD / "compile_commands.json").exists():
         sys.exit(f"  {BUILD}/compile_commands.json not found: ./scripts/build makes it")
-    compiled = {
-        os.path.realpath(row["file"])
-        for row in json.loads((BUILD / "compile_commands.json").read_text())
-    }
+    rows = list(compile_commands.rows_of(BUILD))
+    compiled = {os.path.realpath(row["file"]) for row in rows}
     chosen = [source for source in chosen if os.path.realpath(ROOT / source) in compiled]
-    found = 0
     jobs = int(os.environ.get("FARCALL_JOBS", os.cpu_count() or 1))
+    with tempfile.TemporaryDirectory() as folder:
+        (pathlib.Path(folder) / "compile_commands.json").write_text(json.dumps(rows))
+        return check(chosen, folder, jobs, passed if arguments else None)
+
+
+def check(chosen, commands, jobs, passed):
+    """Exit status. Sources that pass are noted in PASSED, if it is given."""
+    found = 0
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        for number, (source, said) in enumerate(zip(chosen, pool.map(tidy, chosen)), 1):
+        results = pool.map(lambda source: tidy(source, commands), chosen)
+        for number, (source, said) in enumerate(zip(chosen, results), 1):
             if said:
                 found += 1
                 print(said, file=sys.stderr, flush=True)
-            elif arguments:
+            elif passed is not None:
                 passed[source] = digest(source)
                 write_passed(passed)
             if sys.stderr.isatty():
