@@ -292,39 +292,15 @@ int Run(RunFlags& flags) {
   return own.is_reported ? RunReported(flags, *own.folder, own.server) : RunChild(flags.command);
 }
 
-}  // namespace
-
-void AddRunCommand(CLI::App& app, int& exit_code) {
-  auto flags = std::make_shared<RunFlags>();
-  CLI::App* command = app.add_subcommand("run", "Runs a program on a remote device");
+void AddWhere(CLI::App* command, RunFlags* flags) {
+  command->option_defaults()->group("Where");
   command->add_option("--endpoint", flags->settings.endpoint,
                       std::string(kServerHelp).substr(0, std::strlen(kServerHelp) - 1) +
                           ", else a private server)");
   command->add_option(
       "--device", flags->device,
       "device of a private server: auto, cuda, cpu[:PROFILE] or dry[:PROFILE] (default: auto)");
-  command->add_flag("--driver", flags->driver,
-                    "replace only the driver library, NVML and NCCL (the default)");
-  command->add_flag("--thin", flags->settings.thin,
-                    "also replace CUDA's other libraries, with those in lib/farcall/thin");
-  command
-      ->add_option(
-          "--log", flags->log,
-          "log level of the program (FARCALL_LOG); info lists what --thin replaces (default: warn)")
-      ->check(CLI::IsMember({"off", "error", "warn", "info", "debug", "trace"}));
-  command->add_flag("--ptx-only", flags->ptx_only,
-                    "set what frameworks need if the device accepts PTX only (the default for a "
-                    "CPU device)");
-  command->add_flag("--no-check", flags->no_check,
-                    "start the program without asking the server first");
-  command->add_flag("--no-device-node", flags->no_device_node,
-                    "do not pretend that /dev/nvidia0 exists");
   AddTlsFlags(command, &flags->settings);
-  AddQuotaFlags(command, &flags->settings.quota);
-  command
-      ->add_option("--count", flags->settings.count,
-                   "number of devices to ask a pool for (default: 1)")
-      ->check(CLI::Range(1, 64));
   command->add_option("--claim", flags->settings.claim,
                       "claim of a pool to use (default: one for this run)");
   command
@@ -333,13 +309,57 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
                    "beside a line on stderr: none, TERM, INT, HUP, USR1 or USR2")
       ->check(CLI::IsMember({"none", "TERM", "INT", "HUP", "USR1", "USR2"}))
       ->capture_default_str();
+  command->add_flag("--no-check", flags->no_check,
+                    "start the program without asking the server first");
+}
+
+void AddHowMuch(CLI::App* command, RunFlags* flags) {
+  command->option_defaults()->group("How much");
+  AddQuotaFlags(command, &flags->settings.quota);
+  command
+      ->add_option("--count", flags->settings.count,
+                   "number of devices to ask a pool for (default: 1)")
+      ->check(CLI::Range(1, 64));
+}
+
+void AddWhatToReplace(CLI::App* command, RunFlags* flags) {
+  command->option_defaults()->group("What to replace");
+  command->add_flag("--driver", flags->driver,
+                    "replace only the driver library, NVML and NCCL (the default)");
+  command->add_flag("--thin", flags->settings.thin,
+                    "also replace CUDA's other libraries, with those in lib/farcall/thin");
   command->add_flag("--no-audit", flags->no_audit,
                     "do not search Farcall's libraries before the program's RPATHs");
+  command->add_flag("--no-device-node", flags->no_device_node,
+                    "do not pretend that /dev/nvidia0 exists");
+  command->add_flag("--ptx-only", flags->ptx_only,
+                    "set what frameworks need if the device accepts PTX only (the default for a "
+                    "CPU device)");
+}
+
+void AddReports(CLI::App* command, RunFlags* flags) {
+  command->option_defaults()->group("Reports");
+  command
+      ->add_option(
+          "--log", flags->log,
+          "log level of the program (FARCALL_LOG); info lists what --thin replaces (default: warn)")
+      ->check(CLI::IsMember({"off", "error", "warn", "info", "debug", "trace"}));
   command->add_option("--stats", flags->settings.stats,
                       "file for counts of calls and round trips, written at exit");
   command->add_option("--report", flags->report,
                       "file for the cost of the run: calls, waits, bytes, peak memory, as JSON; "
                       "--device dry also prints it");
+}
+
+}  // namespace
+
+void AddRunCommand(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<RunFlags>();
+  CLI::App* command = app.add_subcommand("run", "Runs a program on a remote device");
+  AddWhere(command, flags.get());
+  AddHowMuch(command, flags.get());
+  AddWhatToReplace(command, flags.get());
+  AddReports(command, flags.get());
   command->add_option("command", flags->command, "the program and its arguments")->required();
   command->positionals_at_end();
   command->footer(

@@ -96,6 +96,19 @@ class Usage(unittest.TestCase):
                 line,
             )
 
+    def test_the_help_of_run_is_grouped(self):
+        shown = farcall("run --help").stdout
+        places = [
+            shown.index(f"\n{text}")
+            for text in (
+                "Where:\n  --endpoint",
+                "How much:\n  --mem",
+                "What to replace:\n  --driver",
+                "Reports:\n  --log",
+            )
+        ]
+        self.assertEqual(places, sorted(places))
+
     def test_devices_that_are_not_there_are_named(self):
         done = farcall("serve --device cpu --gpus 9")
         self.assertEqual(done.returncode, 4, done.stderr)
