@@ -7,12 +7,12 @@
 #include <cstdio>
 
 #include "listener/descriptors.h"
-#include "pool/data_port.h"
-#include "pool/grpc_service.h"
-#include "pool/rest.h"
-#include "pool/stop_signals.h"
-#include "pool/tls.h"
-#include "pool/webhook.h"
+#include "pool/controller/webhook.h"
+#include "pool/data_port/data_port.h"
+#include "pool/grpc/grpc_service.h"
+#include "pool/process/stop_signals.h"
+#include "pool/rest/rest.h"
+#include "pool/tls/tls.h"
 #include "proto/log_line.h"
 #include "settings/exit_code.h"
 #include "transport/url.h"
@@ -76,6 +76,29 @@ Status MakeFirstOperator(Service& service,
   return {};
 }
 
+struct Addresses {
+  HostPort data, rest, grpc, health;
+};
+
+//   Errors  kInvalid, one line
+Status CheckOptions(const PoolServeOptions& options, Addresses* parsed, bool* wants_accounts) {
+  *wants_accounts = options.accounts || options.oidc.given();
+  for (const auto& [flag, is_given] : {std::pair("--token-verifier", !options.clients.empty()),
+                                       {"--tls-client-ca", !options.tls.authorities.empty()}})
+    if (is_given && options.token.empty() && !*wants_accounts)
+      return {Code::kInvalid, std::string(flag) + " needs --token-file or --accounts: the " +
+                                  "operator, who lets hosts in"};
+  for (auto [address, to] : {std::pair(&options.listen, &parsed->data),
+                             {&options.rest, &parsed->rest},
+                             {&options.grpc, &parsed->grpc}}) {
+    FARCALL_TRY(CheckAddress(*address, options.tls.given() || options.plaintext, to));
+    // Whoever reaches it would be the operator.
+    if (options.token.empty() && !IsLoopbackUrl("tcp://" + *address)) *wants_accounts = true;
+  }
+  if (!options.health.empty()) FARCALL_TRY(CheckAddress(options.health, true, &parsed->health));
+  return CheckTls(options.tls);
+}
+
 }  // namespace
 
 int ServePool(const PoolServeOptions& options,
@@ -83,29 +106,12 @@ int ServePool(const PoolServeOptions& options,
   BlockStopSignals();
   // It would log a line for each message that cannot be read, before anybody has shown a token.
   google::protobuf::SetLogHandler(nullptr);
-  const bool wants_certificates = !options.tls.authorities.empty();
   RaiseDescriptorLimit();
-  HostPort data, rest, grpc, health;
-  bool wants_accounts = options.accounts || options.oidc.given();
-  for (const auto& [flag, is_given] : {std::pair("--token-verifier", !options.clients.empty()),
-                                       {"--tls-client-ca", wants_certificates}})
-    if (is_given && options.token.empty() && !wants_accounts)
-      return Fail(kExitUsage, std::string(flag) + " needs --token-file or --accounts: the " +
-                                  "operator, who lets hosts in");
-  for (auto [address, parsed] :
-       {std::pair(&options.listen, &data), {&options.rest, &rest}, {&options.grpc, &grpc}}) {
-    if (Status checked = CheckAddress(*address, options.tls.given() || options.plaintext, parsed);
-        !checked.ok())
-      return Fail(kExitUsage, checked.message());
-    // Whoever reaches it would be the operator.
-    if (options.token.empty() && !IsLoopbackUrl("tcp://" + *address)) wants_accounts = true;
-  }
-
-  if (!options.health.empty())
-    if (Status checked = CheckAddress(options.health, true, &health); !checked.ok())
-      return Fail(kExitUsage, checked.message());
-  if (Status checked = CheckTls(options.tls); !checked.ok())
+  Addresses addresses;
+  bool wants_accounts = false;
+  if (Status checked = CheckOptions(options, &addresses, &wants_accounts); !checked.ok())
     return Fail(kExitUsage, checked.message());
+  const auto& [data, rest, grpc, health] = addresses;
 
   Loaded loaded;
   Result<std::unique_ptr<Store>> store = Store::Open(options.store, &loaded);
@@ -118,8 +124,8 @@ int ServePool(const PoolServeOptions& options,
   // A store that knows an operator asks for tokens, wherever it is opened.
   const bool has_operator = controller.accounts().has_operator();
   wants_accounts = wants_accounts || (options.token.empty() && has_operator);
-  const Callers callers(options.token, options.clients, wants_certificates, &controller.accounts(),
-                        wants_accounts, options.tenant_projects);
+  const Callers callers(options.token, options.clients, !options.tls.authorities.empty(),
+                        &controller.accounts(), wants_accounts, options.tenant_projects);
   Service service(&controller, {loaded.pool, loaded.key, options.spread, options.join_token,
                                 callers.wants_token() || !options.join_token.empty(), "", "", "",
                                 "", options.max_queue_priority});

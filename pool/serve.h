@@ -20,7 +20,7 @@ struct PoolServeOptions {
   std::string grpc = "127.0.0.1:7720";
   std::string health;  // of /healthz and /readyz; empty: REST's, 2 ports above
   std::string store;   // path of the SQLite file
-  std::string record;  // a new file for all that happens (pool/record.h); empty: none
+  std::string record;  // a new file for all that happens (pool/record/record.h); empty: none
   std::string token;   // the operator's; also the clients', where there are no others
   std::vector<TokenVerifier> clients;                      // of their tokens: each is a tenant
   std::vector<std::string> tenant_projects = {"default"};  // where these may have claims

@@ -120,14 +120,14 @@ def check_metrics():
     known = set(
         re.findall(r'"((?:farcall|vGPU)_[a-z_]+)"', read("server/control_plane/metrics.cc"))
     )
-    known |= set(re.findall(r"\b(farcall_pool_[a-z_]+)\b", read("pool/service.cc"))) - {
+    known |= set(re.findall(r"\b(farcall_pool_[a-z_]+)\b", read("pool/service/service.cc"))) - {
         "farcall_pool_service"
     }
     yield from compare("docs/reference/metrics.md", first_cells("metrics.md"), known, "metric")
 
 
 def check_pool_api():
-    code = read("pool/rest.cc") + read("pool/rest_audit.cc")
+    code = read("pool/rest/rest.cc") + read("pool/rest/rest_audit.cc")
     known = {
         f"{method} {path}" for method, path in re.findall(r'MakeRoute\("([A-Z]+)", "([^"]+)"', code)
     }

@@ -18,9 +18,9 @@
 #include <thread>
 #include <vector>
 
-#include "pool/convert.h"
-#include "pool/rest_client.h"
-#include "pool/store.h"
+#include "pool/client/rest_client.h"
+#include "pool/convert/convert.h"
+#include "pool/store/store.h"
 #include "proto/session_features.h"
 #include "transport/handshake.h"
 

@@ -9,7 +9,7 @@
 #include <span>
 
 #include "cli/pool_tls.h"
-#include "pool/tls.h"
+#include "pool/tls/tls.h"
 #include "proto/printable.h"
 #include "proto/session_features.h"
 #include "server/supervisor/serve_options.h"

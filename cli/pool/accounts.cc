@@ -10,7 +10,7 @@
 #include "cli/pool/commands.h"
 #include "cli/pool/flag_values.h"
 #include "generated/proto/pool.pb.h"
-#include "pool/rest_client.h"
+#include "pool/client/rest_client.h"
 #include "proto/printable.h"
 #include "settings/exit_code.h"
 

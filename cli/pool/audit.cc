@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `farcall pool audit`: who changed what; and whether the chain of hashes is whole.
-#include "pool/audit.h"
+#include "pool/store/audit.h"
 
 #include <google/protobuf/struct.pb.h>
 
@@ -13,7 +13,7 @@
 
 #include "cli/pool/commands.h"
 #include "cli/pool/pool_options.h"
-#include "pool/rest_client.h"
+#include "pool/client/rest_client.h"
 #include "proto/printable.h"
 #include "settings/exit_code.h"
 

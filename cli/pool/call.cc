@@ -3,7 +3,7 @@
 
 #include <cstdio>
 
-#include "pool/rest_client.h"
+#include "pool/client/rest_client.h"
 #include "proto/printable.h"
 #include "settings/exit_code.h"
 

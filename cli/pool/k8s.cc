@@ -8,11 +8,11 @@
 #include "cli/pool/commands.h"
 #include "cli/pool/pool_options.h"
 #include "cli/scratch_folder.h"
-#include "pool/k8s/controller.h"
-#include "pool/k8s/extender_server.h"
-#include "pool/k8s/metrics_server.h"
-#include "pool/k8s/plugin.h"
-#include "pool/k8s/webhook.h"
+#include "pool/k8s/controller/controller.h"
+#include "pool/k8s/extender/extender_server.h"
+#include "pool/k8s/metrics/metrics_server.h"
+#include "pool/k8s/plugin/plugin.h"
+#include "pool/k8s/webhook/webhook.h"
 #include "server/worker/program_path.h"
 #include "settings/exit_code.h"
 
@@ -67,6 +67,11 @@ void AddProjectRoot(CLI::App* command, std::string* root) {
       "--project-root", *root,
       "project of the pool: claims of a namespace are in its child of the "
       "namespace's name if there is one, else in it (default: as the pool decides)");
+}
+
+void AddHealth(CLI::App* command, std::string* address) {
+  command->add_option("--health-listen", *address,
+                      "host:port of /healthz and /readyz, without TLS (default: none)");
 }
 
 int Plugin(const PoolOptions& pool, k8s::PluginOptions options) {
@@ -198,8 +203,7 @@ void AddController(CLI::App* k8s, int& exit_code) {
       "binds ElasticGPUClaims of elasticgpu.io too, whose resources have to be there");
   command->add_option("--identity", options->identity,
                       "name of this process in the lease (default: its host and a random number)");
-  command->add_option("--health-listen", options->health_listen,
-                      "host:port of /healthz and /readyz, without TLS (default: none)");
+  AddHealth(command, &options->health_listen);
   AddProjectRoot(command, &options->project_root);
   AddApi(command, &options->api);
   command->footer(
@@ -224,8 +228,7 @@ void AddMetrics(CLI::App* k8s, int& exit_code) {
   command->add_option("--api-service", options->service, "APIService whose caBundle is kept")
       ->capture_default_str();
   AddCertificateDays(command, options.get());
-  command->add_option("--health-listen", options->health_listen,
-                      "host:port of /healthz and /readyz, without TLS (default: none)");
+  AddHealth(command, &options->health_listen);
   AddApi(command, &options->api);
   command->footer(
       "A token of the plugins' pool user with the role viewer is enough.\n"
@@ -252,8 +255,7 @@ void AddExtender(CLI::App* k8s, int& exit_code) {
   command->add_option("--client-ca", options->tls.authorities,
                       "PEM file of who signed the scheduler's certificate; needed where --listen "
                       "is no address of the loopback");
-  command->add_option("--health-listen", options->health_listen,
-                      "host:port of /healthz and /readyz, without TLS (default: none)");
+  AddHealth(command, &options->health_listen);
   AddProjectRoot(command, &options->project_root);
   AddApi(command, &options->api);
   command->footer(

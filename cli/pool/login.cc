@@ -22,7 +22,7 @@
 #include "cli/pool/pool_options.h"
 #include "cli/pool_tls.h"
 #include "generated/proto/pool.pb.h"
-#include "pool/rest_client.h"
+#include "pool/client/rest_client.h"
 #include "proto/printable.h"
 #include "settings/exit_code.h"
 #include "transport/url.h"

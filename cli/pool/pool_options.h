@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "pool/rest_client.h"
+#include "pool/client/rest_client.h"
 #include "transport/tls/tls_session.h"
 
 namespace farcall::cli {

@@ -8,7 +8,7 @@
 #include "cli/pool/call.h"
 #include "cli/pool/commands.h"
 #include "cli/pool/pool_options.h"
-#include "pool/rest_client.h"
+#include "pool/client/rest_client.h"
 #include "proto/printable.h"
 
 namespace farcall::cli {

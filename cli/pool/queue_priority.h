@@ -3,7 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "pool/core/types.h"
+#include "pool/core/model/types.h"
 
 namespace farcall::cli {
 

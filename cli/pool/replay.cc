@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `farcall pool replay` and `farcall pool snapshot`.
-#include "pool/replay.h"
+#include "pool/record/replay.h"
 
 #include <google/protobuf/stubs/logging.h>
 
@@ -12,7 +12,7 @@
 #include "cli/pool/commands.h"
 #include "cli/pool/flag_values.h"
 #include "cli/pool/pool_options.h"
-#include "pool/rest_client.h"
+#include "pool/client/rest_client.h"
 #include "proto/printable.h"
 #include "settings/exit_code.h"
 

@@ -4,7 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "pool/core/sequencer.h"
+#include "pool/core/placing/sequencer.h"
 
 namespace farcall::cli {
 

@@ -26,7 +26,7 @@
 #include "cli/pool/sequencer_flags.h"
 #include "cli/seconds.h"
 #include "generated/proto/pool.pb.h"
-#include "pool/rest_client.h"
+#include "pool/client/rest_client.h"
 #include "server/supervisor/control_path.h"
 #include "server/supervisor/serve_options.h"
 #include "server/worker/program_path.h"

@@ -14,9 +14,9 @@
 #include "cli/quota_flags.h"
 #include "cli/seconds.h"
 #include "generated/proto/pool.pb.h"
-#include "pool/core/selector.h"
-#include "pool/k8s/owner.h"
-#include "pool/rest_client.h"
+#include "pool/client/rest_client.h"
+#include "pool/core/model/selector.h"
+#include "pool/k8s/claims/owner.h"
 #include "proto/printable.h"
 #include "settings/exit_code.h"
 

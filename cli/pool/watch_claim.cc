@@ -13,7 +13,7 @@
 #include "cli/pool/flag_values.h"
 #include "cli/pool/pool_options.h"
 #include "generated/proto/pool.pb.h"
-#include "pool/rest_client.h"
+#include "pool/client/rest_client.h"
 #include "proto/printable.h"
 
 namespace farcall::cli {

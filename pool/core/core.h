@@ -11,17 +11,18 @@
 #include <set>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
-#include "pool/core/accounts.h"
-#include "pool/core/gang_placer.h"
-#include "pool/core/placer.h"
-#include "pool/core/project.h"
-#include "pool/core/project_state.h"
-#include "pool/core/sequencer.h"
-#include "pool/core/turns.h"
-#include "pool/core/types.h"
+#include "pool/core/effects.h"
+#include "pool/core/events.h"
+#include "pool/core/model/accounts.h"
+#include "pool/core/model/project.h"
+#include "pool/core/model/project_state.h"
+#include "pool/core/model/types.h"
+#include "pool/core/placing/gang_placer.h"
+#include "pool/core/placing/placer.h"
+#include "pool/core/placing/sequencer.h"
+#include "pool/core/placing/turns.h"
 
 namespace farcall::pool {
 
@@ -55,144 +56,6 @@ struct Limits {
 constexpr Ms OrphanAfter(Ms hold) {
   return hold + hold / 10 + 2000;
 }
-
-// ---- Events
-
-struct RequestClaim {
-  std::string id, tenant, owner, idempotency_key;
-  Ask ask;
-  int64_t now_unix = 0;
-  // The key is a run's: whatever it asks for, it has one claim, and a new one after that is over.
-  bool is_run = false;
-  // Of a gang, whose name is `id`: its members are claims ID-0, ID-1, ... 0: a claim alone.
-  uint32_t members = 0;
-};
-// `by`, of these three: the tenant who asks, for whom others' claims do not exist; nullopt: may
-// all.
-struct ReleaseClaim {
-  std::string id, reason;
-  std::optional<uint64_t> if_revision;
-  std::optional<std::string> by = std::nullopt;
-};
-struct RenewClaim {
-  std::string id;
-  std::optional<std::string> by = std::nullopt;
-};
-// Of a claim that waits or is held: what is not given stays. Its host has the last word.
-struct ChangeClaim {
-  std::string id;
-  std::optional<std::string> by;
-  std::optional<uint64_t> if_revision;
-  std::optional<uint64_t> memory_bytes, net_bytes_per_s;
-  std::optional<uint32_t> share_milli, limit_milli, seats;
-  std::optional<uint8_t> priority;
-  std::optional<int32_t> queue_priority;
-  std::optional<bool> preemptible;
-  std::optional<Ms> lifetime_ms;
-};
-// Makes the project, or replaces it.
-struct SetProject {
-  Project project;
-  std::optional<uint64_t> if_revision;  // 0: only if it is not there yet
-};
-struct DeleteProject {
-  std::string name;
-  std::optional<uint64_t> if_revision;
-};
-// HostReport: types.h
-struct HostClosed {  // its stream has ended
-  std::string host;
-  uint64_t incarnation = 0;
-};
-struct MakeJoinToken {
-  std::string hash;
-  JoinToken token;
-  int64_t now_unix = 0;
-};
-// A host shows a token, and from then on what has this hash.
-struct JoinHost {
-  std::string host, credential;
-  std::string token_hash;  // empty: it knows the pool's lasting join token
-  int64_t now_unix = 0;
-};
-struct SetHost {
-  enum class Verb : uint8_t { kDrain, kCordon, kUncordon };
-  std::string host;
-  Verb verb = Verb::kDrain;
-  std::optional<uint64_t> if_revision;
-};
-struct SetLabels {
-  std::string host;
-  Labels labels;  // instead of those that it has
-  std::optional<uint64_t> if_revision;
-};
-// Makes what is declared of what there is: all of it or, if any of it cannot be, nothing. What is
-// not named stays.
-struct ApplyConfig {
-  std::vector<Project> projects;
-  std::vector<User> users;  // with all of their roles; `tenant` is for those that are new
-  std::map<std::string, Labels> hosts;
-  bool is_dry_run = false;  // tells the difference alone
-  int64_t now_unix = 0;
-};
-// These hosts were answered, with what they had been granted before, while nothing could be stored.
-struct Regranted {
-  std::set<std::string> hosts;
-};
-struct Tick {};
-using Event = std::variant<RequestClaim, ReleaseClaim, RenewClaim, ChangeClaim, HostReport,
-                           HostClosed, MakeJoinToken, JoinHost, SetHost, SetProject, DeleteProject,
-                           SetLabels, ApplyConfig, AccountEvent, Regranted, Tick>;
-
-// ---- Effects
-
-enum class RefusalCode : uint8_t {
-  kInvalid,
-  kDenied,
-  kNotFound,
-  kConflict,
-  kTooMany,
-  kUnavailable
-};
-struct Refusal {
-  RefusalCode code = RefusalCode::kInvalid;
-  std::string message, field, hint;
-};
-struct Answer {
-  uint64_t incarnation = 0, beat = 0, number = 0;
-  std::vector<Grant> grants;
-  std::map<std::string, std::string> ended;  // let go though nobody released them, and why
-};
-struct LogEntry {  // a line of /v1/events
-  std::string kind, claim, host, text;
-  std::string tenant = "";  // of the claim
-};
-struct ConfigChange {
-  struct Field {
-    std::string name, before, after;  // "": none
-  };
-  std::string kind, name, action;  // project, user, host; create, change, none
-  std::vector<Field> fields;
-};
-struct Effects {
-  std::set<std::string> claims, hosts;               // to be stored
-  std::map<std::string, std::string> erased_claims;  // no longer; and their tenants
-  std::set<std::string> join_tokens;                 // to be stored, or no longer
-  std::set<std::string> projects;                    // the same
-  AccountChanges accounts;
-  // Changed by what a host has told and will tell again: may be stored later.
-  std::set<std::string> notified_claims;
-  // Changed in what is not stored.
-  std::set<std::string> shown_claims, shown_hosts;
-  std::optional<Answer> answer;  // to the report, after the store
-  // What hosts are told before their next report, after the store: more answers to the last one.
-  std::map<std::string, Answer> pushes;
-  std::string claim;            // of a request: its id, which may be an older one's
-  uint64_t quota_revision = 0;  // of a change that its host is to accept: its number
-  std::optional<Refusal> refusal;
-  std::vector<LogEntry> log_entries;
-  std::vector<ConfigChange> config;  // of ApplyConfig: one for each object
-};
 
 struct Explanation {
   ClaimState state = ClaimState::kPending;

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "pool/core/core.h"
-#include "pool/core/preempt.h"
+#include "pool/core/placing/preempt.h"
 
 namespace farcall::pool {
 

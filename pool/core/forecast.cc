@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "pool/core/gang_placer.h"
+#include "pool/core/placing/gang_placer.h"
 
 namespace farcall::pool {
 

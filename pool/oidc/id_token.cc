@@ -7,7 +7,7 @@
 #include <memory>
 #include <optional>
 
-#include "pool/core/accounts.h"
+#include "pool/core/model/accounts.h"
 #include "proto/printable.h"
 
 namespace farcall::pool {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "pool/core/accounts.h"
+#include "pool/core/model/accounts.h"
 #include "pool/oidc/id_token.h"
 
 namespace farcall::pool {

@@ -18,8 +18,8 @@
 #include <variant>
 
 #include "generated/proto/pool.grpc.pb.h"
-#include "pool/rest_client.h"
-#include "pool/tls.h"
+#include "pool/client/rest_client.h"
+#include "pool/tls/tls.h"
 #include "proto/log_line.h"
 #include "server/control/control_socket.h"
 #include "server/control/memory_file.h"

@@ -2,7 +2,7 @@
 // `farcall-pool agent`: beside a supervisor that is in a pool; passes reports and answers on.
 #pragma once
 
-#include "pool/rest_client.h"
+#include "pool/client/rest_client.h"
 
 namespace farcall::pool {
 

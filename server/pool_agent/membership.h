@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "pool/rest_client.h"
+#include "pool/client/rest_client.h"
 #include "proto/status.h"
 
 namespace farcall::pool {

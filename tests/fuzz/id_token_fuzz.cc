@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "pool/core/accounts.h"
+#include "pool/core/model/accounts.h"
 #include "pool/oidc/id_token.h"
 
 namespace {

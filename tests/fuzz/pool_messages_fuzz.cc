@@ -16,7 +16,7 @@
 
 #include "generated/proto/control.pb.h"
 #include "generated/proto/pool.pb.h"
-#include "pool/access.h"
+#include "pool/access/access.h"
 #include "server/control_plane/quota_request.h"
 #include "tests/fuzz/pool_world.h"
 
@@ -132,7 +132,7 @@ void SetQuota(const Item& item) {
     Fail("a quota without a bound");
 }
 
-// What may be asked, and its verb in the table of pool/access.cc.
+// What may be asked, and its verb in the table of pool/access/access.cc.
 struct Question {
   const char* verb;
   std::function<void(const Item&)> ask;

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "pool/service.h"
+#include "pool/service/service.h"
 
 namespace farcall::fuzz {
 

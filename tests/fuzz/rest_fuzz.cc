@@ -16,8 +16,8 @@
 #include <string>
 #include <string_view>
 
-#include "pool/http_connection.h"
-#include "pool/rest.h"
+#include "pool/http/http_connection.h"
+#include "pool/rest/rest.h"
 #include "tests/fuzz/pool_world.h"
 
 namespace {

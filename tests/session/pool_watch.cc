@@ -9,7 +9,7 @@
 #include <string>
 
 #include "generated/proto/pool.grpc.pb.h"
-#include "pool/tls.h"
+#include "pool/tls/tls.h"
 
 namespace pb = farcall::pool::v1;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of verbs against all that gRPC and REST offer.
-#include "pool/access.h"
+#include "pool/access/access.h"
 
 #include <google/protobuf/descriptor.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <set>
 
 #include "generated/proto/pool.pb.h"
-#include "pool/rest.h"
+#include "pool/rest/rest.h"
 #include "tests/fuzz/pool_world.h"
 
 namespace farcall::pool {

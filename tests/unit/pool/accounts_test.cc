@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Users, roles and tokens in the core.
-#include "pool/core/accounts.h"
+#include "pool/core/model/accounts.h"
 
 #include "tests/unit/pool/pool_core_case.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The audit's chain: what is written is whole, and what was changed is found.
-#include "pool/audit.h"
+#include "pool/store/audit.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a host's report may say: numbers are bounded where it comes in.
-#include "pool/convert.h"
+#include "pool/convert/convert.h"
 
 #include <gtest/gtest.h>
 

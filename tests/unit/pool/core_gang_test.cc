@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "pool/core/core.h"
-#include "pool/core/gang_placer.h"
-#include "pool/core/preempt.h"
+#include "pool/core/placing/gang_placer.h"
+#include "pool/core/placing/preempt.h"
 #include "tests/unit/pool/pool_core_case.h"
 
 namespace farcall::pool {

@@ -12,28 +12,13 @@
 #include <vector>
 
 #include "pool/core/core.h"
-#include "quota/claim_ledger.h"
+#include "tests/unit/pool/sim_host.h"
 #include "tests/unit/quota/properties.h"
 
 namespace farcall::pool {
 namespace {
 
 constexpr uint64_t kGiB = 1ull << 30;
-constexpr quota::Ns kNsPerMs = 1'000'000;
-
-struct SimHost {
-  std::string name;
-  uint64_t incarnation = 1, beat = 0;
-  double clock = 1;                  // its milliseconds per one of ours
-  std::vector<uint64_t> told_bytes;  // its inventory, which may say more than there is
-  std::vector<uint64_t> real_bytes;
-  std::unique_ptr<quota::ClaimLedger> ledger;
-  std::vector<std::pair<std::string, uint64_t>> sessions;  // (claim, epoch)
-  std::vector<std::string> changing, parking;
-  uint64_t park_bytes = 0;  // of its memory, for what is parked
-  uint64_t highest_term = 0;
-};
-
 struct ReportInFlight {
   uint64_t controller = 0;  // its term: a stream is to one controller
   HostReport report;
@@ -166,9 +151,6 @@ class World {
 
  private:
   uint64_t Below(uint64_t n) { return random_() % n; }
-  quota::Ns HostNow(const SimHost& host) const {
-    return static_cast<quota::Ns>(static_cast<double>(now_) * host.clock) * kNsPerMs;
-  }
   SimHost& AnyHost() {
     return std::next(hosts_.begin(), static_cast<long>(Below(hosts_.size())))->second;
   }
@@ -326,34 +308,7 @@ class World {
     Do(SetHost{AnyHost().name, verb, {}});
   }
 
-  void Beat(SimHost& host) {
-    host.ledger->Beat(++host.beat, HostNow(host));
-    HostReport report;
-    report.host = host.name;
-    report.incarnation = host.incarnation;
-    report.beat = host.beat;
-    report.park_bytes = host.park_bytes;
-    for (uint64_t bytes : host.told_bytes) {
-      Gpu gpu;
-      gpu.memory_bytes = bytes;
-      gpu.name = report.gpus.size() % 2 == 0 ? "even" : "odd";
-      report.gpus.push_back(gpu);
-    }
-    for (const auto& [id, held] : host.ledger->held())
-      report.claims.push_back(
-          {id, held.grant.epoch, held.sessions, held.is_ending, "", held.grant.quota_revision,
-           held.refused_revision, held.change_refused, held.grant.devices, held.grant.memory_bytes,
-           held.grant.share_milli, held.grant.limit_milli, held.grant.priority, held.grant.seats,
-           held.grant.net_bytes_per_s, held.is_parked, held.park_refused});
-    for (const auto& [id, refusal] : host.ledger->refused()) {
-      ReportedClaim refused;
-      refused.claim = id;
-      refused.epoch = refusal.epoch;
-      refused.refused = refusal.why;
-      report.claims.push_back(refused);
-    }
-    reports_.push_back({term_, std::move(report)});
-  }
+  void Beat(SimHost& host) { reports_.push_back({term_, host.Report(now_)}); }
 
   void Deliver() {
     bool answer = Below(2) == 0;
@@ -394,45 +349,30 @@ class World {
   void OnAnswer(const AnswerInFlight& answer) {
     SimHost& host = hosts_.at(answer.host);
     if (answer.answer.incarnation != host.incarnation) return;  // another process's socket
-    EndSessions(host, host.ledger->Expire(HostNow(host)));
-    std::vector<quota::ClaimGrant> grants;
-    for (const Grant& grant : answer.answer.grants)
-      grants.push_back({grant.claim, grant.epoch, grant.devices, grant.memory_bytes,
-                        grant.share_milli, grant.limit_milli, grant.net_bytes_per_s, grant.priority,
-                        grant.seats, grant.hold_ms * kNsPerMs, grant.quota_revision,
-                        grant.is_parked});
+    host.EndSessions(host.ledger->Expire(host.NowAt(now_)));
     std::map<std::string, uint64_t> epochs;
     for (const auto& [id, held] : host.ledger->held()) epochs[id] = held.grant.epoch;
-    auto ends = host.ledger->Answer(answer.answer.beat, answer.answer.number, answer.term, grants,
-                                    HostNow(host));
+    auto ends = host.ledger->Answer(answer.answer.beat, answer.answer.number, answer.term,
+                                    GrantsOf(answer.answer), host.NowAt(now_));
     RC_ASSERT(host.ledger->term() >= host.highest_term);
     host.highest_term = host.ledger->term();
     if (!ends.ok()) return;
-    EndSessions(host, host.ledger->Expire(HostNow(host)));
+    host.EndSessions(host.ledger->Expire(host.NowAt(now_)));
     // Nobody's session ends because a controller died: only what the store says is over, or moved.
     for (const std::string& id : *ends) {
       auto stored = stored_claims_.find(id);
       bool is_kept = stored != stored_claims_.end() && IsGranted(stored->second.state) &&
                      stored->second.host == host.name && stored->second.epoch == epochs[id];
-      bool hold_over =
-          host.ledger->held().count(id) != 0 && HostNow(host) >= host.ledger->held().at(id).until;
+      bool hold_over = host.ledger->held().count(id) != 0 &&
+                       host.NowAt(now_) >= host.ledger->held().at(id).until;
       RC_ASSERT(!is_kept || hold_over);
     }
-    EndSessions(host, *ends);
-  }
-
-  void EndSessions(SimHost& host, const std::vector<std::string>& ended) {
-    for (const std::string& id : ended)
-      for (size_t i = host.sessions.size(); i-- > 0;)
-        if (host.sessions[i].first == id) {
-          host.ledger->CloseSeat(id);
-          host.sessions.erase(host.sessions.begin() + static_cast<long>(i));
-        }
+    host.EndSessions(*ends);
   }
 
   void Advance(Ms by) {
     now_ += by;
-    for (auto& [name, host] : hosts_) EndSessions(host, host.ledger->Expire(HostNow(host)));
+    for (auto& [name, host] : hosts_) host.EndSessions(host.ledger->Expire(host.NowAt(now_)));
     if (Do(Tick{})) CheckGangs();
   }
 
@@ -456,7 +396,7 @@ class World {
     if (tokens_.empty()) return;
     const Token& token = tokens_[Below(tokens_.size())];
     SimHost& host = hosts_.at(token.host);
-    if (!host.ledger->OpenSeat(token.claim, token.epoch, HostNow(host)).ok()) return;
+    if (!host.ledger->OpenSeat(token.claim, token.epoch, host.NowAt(now_)).ok()) return;
     host.sessions.emplace_back(token.claim, token.epoch);
     uint64_t& newest = opened_[token.claim][token.host];
     RC_ASSERT(token.epoch >= newest || host.incarnation > 1);
@@ -512,7 +452,7 @@ class World {
           // What has given its GPUs back has left them.
           RC_ASSERT(known->second.state != ClaimState::kParked || held.is_parked);
         }
-        if (held.is_ending || HostNow(host) >= held.until) continue;
+        if (held.is_ending || host.NowAt(now_) >= held.until) continue;
         auto [first, is_only] = open_at.emplace(id, name);
         RC_ASSERT(is_only);  // a claim opens sessions on one host
       }

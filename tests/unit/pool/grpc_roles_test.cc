@@ -7,8 +7,8 @@
 
 #include <filesystem>
 
-#include "pool/access.h"
-#include "pool/grpc_service.h"
+#include "pool/access/access.h"
+#include "pool/grpc/grpc_service.h"
 
 namespace farcall::pool {
 namespace {

@@ -6,11 +6,11 @@
 #include <optional>
 #include <string>
 
-#include "pool/k8s/aliases.h"
-#include "pool/k8s/owner.h"
-#include "pool/k8s/pod.h"
-#include "pool/k8s/serving_certificate.h"
-#include "pool/k8s/webhook.h"
+#include "pool/k8s/claims/owner.h"
+#include "pool/k8s/pods/aliases.h"
+#include "pool/k8s/pods/pod.h"
+#include "pool/k8s/process/serving_certificate.h"
+#include "pool/k8s/webhook/webhook.h"
 #include "transport/tls/certificates.h"
 
 namespace farcall::k8s {
@@ -71,6 +71,7 @@ struct Want {
   std::string priority;
 };
 
+// Long: a table.
 TEST(K8sAliases, each_scheme_s_names_become_a_claim) {
   const Want wants[] = {
       {{{"aliyun.com/gpu-mem", "3"}}, 1, 3 * kGib, 0, 0, 0, ""},

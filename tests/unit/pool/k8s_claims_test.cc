@@ -5,11 +5,11 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "pool/k8s/aliases.h"
-#include "pool/k8s/claim_object.h"
-#include "pool/k8s/claim_plan.h"
-#include "pool/k8s/owner.h"
-#include "pool/k8s/pool_claims.h"
+#include "pool/k8s/claims/claim_object.h"
+#include "pool/k8s/claims/claim_plan.h"
+#include "pool/k8s/claims/owner.h"
+#include "pool/k8s/claims/pool_claims.h"
+#include "pool/k8s/pods/aliases.h"
 
 namespace farcall::k8s {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "pool/k8s/gpu_objects.h"
+#include "pool/k8s/controller/gpu_objects.h"
 
 namespace farcall::k8s {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "pool/k8s/external_metrics.h"
-#include "pool/k8s/owner.h"
-#include "pool/k8s/pool_claims.h"
+#include "pool/k8s/claims/owner.h"
+#include "pool/k8s/claims/pool_claims.h"
+#include "pool/k8s/metrics/external_metrics.h"
 
 namespace farcall::k8s {
 namespace {

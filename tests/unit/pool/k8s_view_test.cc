@@ -2,7 +2,7 @@
 // What the controller sees of the cluster.
 #include <gtest/gtest.h>
 
-#include "pool/k8s/cluster_view.h"
+#include "pool/k8s/controller/cluster_view.h"
 
 namespace farcall::k8s {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pool/kept_clients.h"
+#include "pool/client/kept_clients.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pool/core/placer.h"
+#include "pool/core/placing/placer.h"
 
 #include <gtest/gtest.h>
 

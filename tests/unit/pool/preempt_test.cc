@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Queue priorities, and claims that leave for others. The host has one GPU of 16 GiB.
-#include "pool/core/preempt.h"
+#include "pool/core/placing/preempt.h"
 
 #include "tests/unit/pool/pool_core_case.h"
 

@@ -1,20 +1,106 @@
 // SPDX-License-Identifier: Apache-2.0
 // Records of a pool's core, played back.
-#include "pool/record.h"
+#include "pool/record/record.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <random>
 
-#include "pool/replay.h"
+#include "pool/record/replay.h"
 
 namespace farcall::pool {
 namespace {
 
 constexpr uint64_t kGiB = 1ull << 30;
+
+// A number below the one given, at random.
+using Below = std::function<uint64_t(uint64_t)>;
+using Apply = std::function<void(const Event&)>;
+
+RequestClaim AnyRequest(const Below& below, uint64_t number) {
+  RequestClaim request;
+  request.id = "c" + std::to_string(number);
+  request.tenant = below(2) == 0 ? "" : "t";
+  request.owner = "somebody \\ \n";
+  request.idempotency_key = below(3) == 0 ? "k" + std::to_string(below(9)) : "";
+  request.is_run = below(2) == 0;
+  if (below(4) == 0) request.members = 1 + static_cast<uint32_t>(below(3));
+  request.now_unix = 7;
+  request.ask.memory_bytes = below(3) * kGiB;
+  request.ask.share_milli = static_cast<uint32_t>(below(3) * 250);
+  request.ask.priority = static_cast<uint8_t>(below(3));
+  request.ask.queue_priority = static_cast<int32_t>(below(3)) - 1;
+  request.ask.preemptible = below(2) == 0;
+  request.ask.spread = below(2) == 0;
+  request.ask.labels = {{"team", "vision"}, {"a", ""}};
+  if (below(3) == 0)
+    (void)ParseSelector(below(2) == 0 ? "zone=a, !spot" : "model in (H100,A)",
+                        &request.ask.selector);
+  request.ask.project = below(4) == 0 ? "nobody" : "p";
+  request.ask.lifetime_ms = static_cast<Ms>(below(2) * 5000);
+  return request;
+}
+
+// Of a host that holds what it is granted.
+HostReport AnyReport(const Below& below, const Core& core, uint64_t beat) {
+  HostReport report;
+  report.host = below(2) == 0 ? "a" : "b";
+  report.incarnation = 1;
+  report.beat = beat;
+  report.endpoints = {"tcp://host:1"};
+  report.gpus.resize(2);
+  for (Gpu& gpu : report.gpus) {
+    gpu.name = "NVIDIA \\ \x01 H100";
+    gpu.memory_bytes = 4 * kGiB;
+  }
+  if (auto host = core.hosts().find(report.host); host != core.hosts().end())
+    for (const std::string& id : host->second.claims) {
+      ReportedClaim told;
+      told.claim = id;
+      told.epoch = core.Find(id)->epoch;
+      told.sessions = static_cast<uint32_t>(below(2));
+      told.quota_revision = core.Find(id)->quota_revision;
+      if (below(9) == 0) told.refused = "no room";
+      report.claims.push_back(told);
+    }
+  return report;
+}
+
+void ApplyConfiguration(const Below& below, const Apply& apply) {
+  SetProject set;
+  set.project.name = "p";
+  set.project.weight = 1 + static_cast<uint32_t>(below(3));
+  set.project.deserved.gpus = below(3);
+  set.project.models = {{"H100", {}, {{}, {}, 3}}};
+  apply(set);
+  apply(DeleteProject{"q", {}});
+  apply(SetLabels{"a", {{"zone", below(2) == 0 ? "a" : "b"}, {"x", ""}, {"y", "z"}}, {}});
+  ApplyConfig config;
+  config.projects = {set.project};
+  config.users = {{"bob", "tenant", {{Role::kViewer, "p"}}, true, 0, 0}};
+  config.hosts = {{"b", {{"spot", ""}, {"zone", "a"}}}};
+  config.is_dry_run = below(2) == 0;
+  apply(config);
+}
+
+void ApplyAccounts(const Below& below, const Apply& apply,
+                   const std::function<std::string()>& any_claim) {
+  User user{"ann", "t", {{Role::kUser, ""}}, false, 7, 0};
+  apply(AccountEvent{AddUser{user}, 7});
+  apply(AccountEvent{SetRole{"ann", {Role::kAdmin, "p"}, below(2) == 0}, 7});
+  AccessToken token;
+  token.id = "0123456789abcde" + std::to_string(below(3));
+  token.user = "ann";
+  token.verifier = "v";
+  if (below(2) == 0) token.claim = any_claim();
+  apply(AccountEvent{AddToken{token}, 7});
+  if (below(3) == 0) apply(AccountEvent{RevokeToken{token.id}, 7});
+  if (below(9) == 0) apply(AccountEvent{RemoveUser{"ann"}, 7});
+}
 
 class PoolRecord : public testing::Test {
  protected:
@@ -46,30 +132,9 @@ class PoolRecord : public testing::Test {
       switch (below(14)) {
         case 0:
         case 1:
-        case 2: {
-          RequestClaim request;
-          request.id = "c" + std::to_string(++made);
-          request.tenant = below(2) == 0 ? "" : "t";
-          request.owner = "somebody \\ \n";
-          request.idempotency_key = below(3) == 0 ? "k" + std::to_string(below(9)) : "";
-          request.is_run = below(2) == 0;
-          if (below(4) == 0) request.members = 1 + static_cast<uint32_t>(below(3));
-          request.now_unix = 7;
-          request.ask.memory_bytes = below(3) * kGiB;
-          request.ask.share_milli = static_cast<uint32_t>(below(3) * 250);
-          request.ask.priority = static_cast<uint8_t>(below(3));
-          request.ask.queue_priority = static_cast<int32_t>(below(3)) - 1;
-          request.ask.preemptible = below(2) == 0;
-          request.ask.spread = below(2) == 0;
-          request.ask.labels = {{"team", "vision"}, {"a", ""}};
-          if (below(3) == 0)
-            (void)ParseSelector(below(2) == 0 ? "zone=a, !spot" : "model in (H100,A)",
-                                &request.ask.selector);
-          request.ask.project = below(4) == 0 ? "nobody" : "p";
-          request.ask.lifetime_ms = static_cast<Ms>(below(2) * 5000);
-          apply(request);
+        case 2:
+          apply(AnyRequest(below, ++made));
           break;
-        }
         case 3:
           apply(ReleaseClaim{any_claim(),
                              "asked for",
@@ -91,30 +156,9 @@ class PoolRecord : public testing::Test {
         }
         case 6:
         case 7:
-        case 8: {
-          HostReport report;
-          report.host = below(2) == 0 ? "a" : "b";
-          report.incarnation = 1;
-          report.beat = ++beat;
-          report.endpoints = {"tcp://host:1"};
-          report.gpus.resize(2);
-          for (Gpu& gpu : report.gpus) {
-            gpu.name = "NVIDIA \\ \x01 H100";
-            gpu.memory_bytes = 4 * kGiB;
-          }
-          if (auto host = core.hosts().find(report.host); host != core.hosts().end())
-            for (const std::string& id : host->second.claims) {
-              ReportedClaim told;
-              told.claim = id;
-              told.epoch = core.Find(id)->epoch;
-              told.sessions = static_cast<uint32_t>(below(2));
-              told.quota_revision = core.Find(id)->quota_revision;
-              if (below(9) == 0) told.refused = "no room";
-              report.claims.push_back(told);
-            }
-          apply(report);
+        case 8:
+          apply(AnyReport(below, core, ++beat));
           break;
-        }
         case 9:
           apply(HostClosed{below(2) == 0 ? "a" : "b", 1});
           break;
@@ -123,37 +167,12 @@ class PoolRecord : public testing::Test {
           apply(JoinHost{"c", "credential", "hash" + std::to_string(below(3)), 8});
           apply(SetHost{"a", static_cast<SetHost::Verb>(below(3)), {}});
           break;
-        case 11: {
-          SetProject set;
-          set.project.name = "p";
-          set.project.weight = 1 + static_cast<uint32_t>(below(3));
-          set.project.deserved.gpus = below(3);
-          set.project.models = {{"H100", {}, {{}, {}, 3}}};
-          apply(set);
-          apply(DeleteProject{"q", {}});
-          apply(SetLabels{"a", {{"zone", below(2) == 0 ? "a" : "b"}, {"x", ""}, {"y", "z"}}, {}});
-          ApplyConfig config;
-          config.projects = {set.project};
-          config.users = {{"bob", "tenant", {{Role::kViewer, "p"}}, true, 0, 0}};
-          config.hosts = {{"b", {{"spot", ""}, {"zone", "a"}}}};
-          config.is_dry_run = below(2) == 0;
-          apply(config);
+        case 11:
+          ApplyConfiguration(below, apply);
           break;
-        }
-        case 12: {
-          User user{"ann", "t", {{Role::kUser, ""}}, false, 7, 0};
-          apply(AccountEvent{AddUser{user}, 7});
-          apply(AccountEvent{SetRole{"ann", {Role::kAdmin, "p"}, below(2) == 0}, 7});
-          AccessToken token;
-          token.id = "0123456789abcde" + std::to_string(below(3));
-          token.user = "ann";
-          token.verifier = "v";
-          if (below(2) == 0) token.claim = any_claim();
-          apply(AccountEvent{AddToken{token}, 7});
-          if (below(3) == 0) apply(AccountEvent{RevokeToken{token.id}, 7});
-          if (below(9) == 0) apply(AccountEvent{RemoveUser{"ann"}, 7});
+        case 12:
+          ApplyAccounts(below, apply, any_claim);
           break;
-        }
         case 13:
           apply(Regranted{{"a"}});
           apply(Tick{});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the pool's REST refuses before or after its library has read it.
-#include "pool/rest.h"
+#include "pool/rest/rest.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

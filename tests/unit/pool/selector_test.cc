@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Labels, selectors, and configuration that is applied as a whole.
-#include "pool/core/selector.h"
+#include "pool/core/model/selector.h"
 
 #include <random>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sequencers: who is next.
-#include "pool/core/sequencer.h"
+#include "pool/core/placing/sequencer.h"
 
 #include "tests/unit/pool/pool_core_case.h"
 

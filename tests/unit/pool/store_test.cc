@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pool/store.h"
+#include "pool/store/store.h"
 
 #include <gtest/gtest.h>
 #include <sqlite3.h>

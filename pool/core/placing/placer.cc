@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pool/core/placing/placer.h"
+
+#include <algorithm>
+
+namespace farcall::pool {
+
+namespace {
+
+bool HasModel(const Gpu& gpu, const Ask& ask) {
+  return (ask.model.empty() || gpu.name.find(ask.model) != std::string::npos) &&
+         (ask.selector.is_empty() || MatchesGpu(ask.selector, gpu.name));
+}
+
+// What would be left of the GPU, both resources weighing alike: 0 = nothing, 2 = all of it.
+double LeftOver(const Gpu& gpu, const Ask& ask) {
+  uint64_t bytes = ask.memory_bytes == 0 ? gpu.memory_bytes : ask.memory_bytes;
+  double memory = gpu.memory_bytes == 0 ? 0
+                                        : static_cast<double>(gpu.free_bytes() - bytes) /
+                                              static_cast<double>(gpu.memory_bytes);
+  return memory + static_cast<double>(gpu.free_milli() - ask.share_milli) / kWholeMilli;
+}
+
+// For another claim than the one of that rank.
+bool IsKept(const Gpu& gpu, const Rank& rank) {
+  if (!gpu.kept_for) return false;
+  if (!gpu.is_kept_strictly) return *gpu.kept_for < rank;
+  return gpu.kept_for->queue_priority >= rank.queue_priority && !(*gpu.kept_for == rank);
+}
+
+// No GPU of the host has room: its GPUs need not be looked at.
+bool IsTooFull(const Host& host, const Ask& ask) {
+  return ask.memory_bytes == 0
+             ? host.empty_gpus < ask.count
+             : host.most_free_bytes < ask.memory_bytes || host.most_free_milli < ask.share_milli;
+}
+
+}  // namespace
+
+double Emptiness(const Host& host) {
+  double all = 0;
+  for (const Gpu& gpu : host.gpus) {
+    double bytes = gpu.memory_bytes == 0 ? 0
+                                         : static_cast<double>(gpu.free_bytes()) /
+                                               static_cast<double>(gpu.memory_bytes);
+    all += bytes + static_cast<double>(gpu.free_milli()) / kWholeMilli;
+  }
+  return host.gpus.empty() ? 0 : all / static_cast<double>(host.gpus.size());
+}
+
+Filter JudgeHost(const Host& host, const Claim& claim) {
+  if (!claim.ask.host.empty() && claim.ask.host != host.name) return Filter::kOtherHost;
+  if (!claim.ask.selector.is_empty() && !MatchesHost(claim.ask.selector, host.name, host.labels))
+    return Filter::kSelector;
+  if (!AllowsNet(host, claim.ask)) return Filter::kNetwork;
+  if (host.is_closed()) return Filter::kClosed;
+  if (host.state != HostState::kReady) return Filter::kNotReady;
+  if (claim.avoid.count(host.name) != 0) return Filter::kRefused;
+  return Filter::kNone;
+}
+
+Filter JudgeGpu(const Gpu& gpu, const Claim& claim) {
+  return JudgeGpu(gpu, gpu, claim);
+}
+
+Filter JudgeGpu(const Gpu& gpu, const GpuUse& use, const Claim& claim) {
+  const Ask& ask = claim.ask;
+  if (!HasModel(gpu, ask)) return Filter::kModel;
+  for (const std::string& model : claim.shut_models)
+    if (gpu.name.find(model) != std::string::npos) return Filter::kQuota;
+  bool wants_all = ask.memory_bytes == 0;
+  if (ask.memory_bytes > gpu.memory_bytes) return Filter::kMemory;
+  if (use.exclusive != 0 || (wants_all && use.claims != 0)) return Filter::kShared;
+  if (ask.memory_bytes > gpu.memory_bytes - std::min(gpu.memory_bytes, use.used_bytes))
+    return Filter::kMemory;
+  if (ask.share_milli > kWholeMilli - std::min(kWholeMilli, use.used_milli)) return Filter::kShare;
+  if (IsKept(gpu, claim.rank()) &&
+      (wants_all || ask.memory_bytes > gpu.guest_bytes || ask.share_milli > gpu.guest_milli))
+    return Filter::kKept;
+  return Filter::kNone;
+}
+
+std::string_view ToText(Filter filter) {
+  constexpr std::array<std::string_view, kFilters> kNames = {
+      "fits",  "host_not_ready", "host_closed", "other_host", "network", "refused_by_host",
+      "model", "memory",         "share",       "shared",     "kept",    "too_few_on_host",
+      "quota", "selector"};
+  return kNames[static_cast<size_t>(filter)];
+}
+
+void FindGpus(const Host& host, const Claim& claim, std::vector<Candidate>* fit) {
+  const Ask& ask = claim.ask;
+  fit->clear();
+  if (IsTooFull(host, ask) || JudgeHost(host, claim) != Filter::kNone) return;
+  for (uint32_t i = 0; i < host.gpus.size(); ++i)
+    if (JudgeGpu(host.gpus[i], claim) == Filter::kNone)
+      fit->push_back({host.gpus[i].claims == 0, LeftOver(host.gpus[i], ask), i});
+  std::sort(fit->begin(), fit->end(), [&](const Candidate& a, const Candidate& b) {
+    if (ask.spread) return std::tuple(-a.left, a.device) < std::tuple(-b.left, b.device);
+    return std::tuple(a.is_empty, a.left, a.device) < std::tuple(b.is_empty, b.left, b.device);
+  });
+}
+
+namespace {
+
+// GangPlaces are offered one after the other; the best remains.
+class BestPlace {
+ public:
+  explicit BestPlace(const Claim& claim) : claim_(claim) {}
+  void Offer(const Host& host);
+  std::optional<Place> Take() { return std::move(best_); }
+
+ private:
+  // (GPUs not begun yet, what is left, emptiness of the host): the least wins; spread turns it
+  // round.
+  using Score = std::tuple<double, double, double>;
+  const Claim& claim_;
+  std::optional<Place> best_;
+  Score best_score_{};
+  std::vector<Candidate> fit_;
+};
+
+void BestPlace::Offer(const Host& host) {
+  const Ask& ask = claim_.ask;
+  FindGpus(host, claim_, &fit_);
+  if (fit_.size() < ask.count) return;
+  fit_.resize(ask.count);
+  double begun = 0, left = 0;
+  for (const Candidate& candidate : fit_) {
+    begun += candidate.is_empty ? 1 : 0;
+    left += candidate.left;
+  }
+  const Score score =
+      ask.spread ? Score(-Emptiness(host), -left, 0) : Score(begun, left, Emptiness(host));
+  if (best_ && score >= best_score_) return;
+  best_score_ = score;
+  best_ = Place{host.name, {}};
+  for (const Candidate& candidate : fit_) best_->devices.push_back(candidate.device);
+  std::sort(best_->devices.begin(), best_->devices.end());
+}
+
+}  // namespace
+
+std::optional<Place> FindPlace(const Hosts& hosts, const Claim& claim) {
+  BestPlace best(claim);
+  for (const auto& [name, host] : hosts) best.Offer(host);
+  return best.Take();
+}
+
+std::optional<Place> FindPlace(const std::vector<const Host*>& hosts, const Claim& claim) {
+  BestPlace best(claim);
+  for (const Host* host : hosts) best.Offer(*host);
+  return best.Take();
+}
+
+Pass Examine(const Hosts& hosts, const Claim& claim) {
+  Pass pass;
+  const Ask& ask = claim.ask;
+  for (const auto& [name, host] : hosts) {
+    Filter by_host = JudgeHost(host, claim);
+    uint32_t fit = 0, ever = 0;
+    for (const Gpu& gpu : host.gpus) {
+      ++pass.gpus;
+      Filter by = by_host != Filter::kNone ? by_host : JudgeGpu(gpu, claim);
+      if (by == Filter::kMemory)
+        pass.most_free_bytes = std::max(pass.most_free_bytes, gpu.free_bytes());
+      if (by == Filter::kShare)
+        pass.most_free_milli = std::max(pass.most_free_milli, gpu.free_milli());
+      fit += by == Filter::kNone ? 1 : 0;
+      ++pass.removed[static_cast<size_t>(by)];
+      ever += HasModel(gpu, ask) && ask.memory_bytes <= gpu.memory_bytes ? 1 : 0;
+    }
+    bool is_possible = by_host != Filter::kOtherHost && by_host != Filter::kNetwork &&
+                       by_host != Filter::kSelector;
+    const uint32_t count = std::max(ask.count, 1u);
+    if (is_possible) pass.members_ever += ever / count;
+    pass.members_now += fit / count;
+    if (fit != 0 && fit < ask.count) {
+      pass.removed[static_cast<size_t>(Filter::kNone)] -= fit;
+      pass.removed[static_cast<size_t>(Filter::kTooFew)] += fit;
+    }
+  }
+  pass.could_ever_fit = pass.members_ever >= claim.members();
+  return pass;
+}
+
+}  // namespace farcall::pool

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a claim goes: filters say which GPUs could take it, a placer picks among them.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pool/core/model/types.h"
+
+namespace farcall::pool {
+
+using Hosts = std::map<std::string, Host>;
+
+struct Place {
+  std::string host;
+  std::vector<uint32_t> devices;
+};
+
+enum class Filter : uint8_t {
+  kNone,       // it fits
+  kNotReady,   // its host is silent, or has not reported yet
+  kClosed,     // its host drains or is cordoned
+  kOtherHost,  // the claim names another
+  kNetwork,    // its host allows less of the network
+  kRefused,    // that host's ledger has refused the claim
+  kModel,      // another model
+  kMemory,     // too little memory is free
+  kShare,      // too little share is free
+  kShared,     // others are on it, and the claim wants all of it (or the reverse)
+  kKept,       // it would fit, but the place is kept for a claim before it in the queue
+  kTooFew,     // it would fit, but its host has not enough that do
+  kQuota,      // its project may have no more of that model
+  kSelector,   // its selector wants other labels
+};
+inline constexpr size_t kFilters = 14;
+std::string_view ToText(Filter filter);
+
+// How a pass over all GPUs went: why a claim waits.
+struct Pass {
+  uint32_t gpus = 0;
+  std::array<uint32_t, kFilters> removed{};  // [Filter]
+  uint64_t most_free_bytes = 0;              // of GPUs that only memory rules out
+  uint32_t most_free_milli = 0;              // of those that only share rules out
+  bool could_ever_fit = false;               // if all claims ended
+  // Of a gang: for how many members there is room, and would be then.
+  uint32_t members_now = 0, members_ever = 0;
+};
+
+// A GPU on which a claim fits.
+struct Candidate {
+  bool is_empty = false;
+  double left = 0;
+  uint32_t device = 0;
+};
+
+// What rules the host out for the claim, and the GPU on a host that is not.
+Filter JudgeHost(const Host& host, const Claim& claim);
+Filter JudgeGpu(const Gpu& gpu, const Claim& claim);
+// The same, as if claims held so much of it.
+Filter JudgeGpu(const Gpu& gpu, const GpuUse& use, const Claim& claim);
+
+// The host's GPUs on which the claim fits, the best by its rule first; none if the host is ruled
+// out.
+void FindGpus(const Host& host, const Claim& claim, std::vector<Candidate>* fit);
+// Of all its GPUs, both resources weighing alike: 0 = full, 2 = nothing is taken.
+double Emptiness(const Host& host);
+
+// The best place by the claim's rule, or none.
+//   pack    begun GPUs before empty ones, the tightest first; then the fullest host, then by name
+//   spread  the emptiest host, then its emptiest GPU
+std::optional<Place> FindPlace(const Hosts& hosts, const Claim& claim);
+// The same, of these hosts.
+std::optional<Place> FindPlace(const std::vector<const Host*>& hosts, const Claim& claim);
+Pass Examine(const Hosts& hosts, const Claim& claim);
+
+}  // namespace farcall::pool

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gangs by gRPC.
+#include "generated/proto/pool.grpc.pb.h"
+#include "pool/grpc/grpc_call.h"
+
+namespace farcall::pool {
+
+namespace {
+
+class GangsService final : public v1::Gangs::Service {
+ public:
+  GangsService(farcall::pool::Service* service, GrpcServer::Judge& judge)
+      : service_(service), judge_(judge) {}
+  grpc::Status Request(grpc::ServerContext* context, const v1::GangRequest* request,
+                       v1::Gang* gang) override {
+    return Call(context, "Gangs.Request", *request, gang, &farcall::pool::Service::RequestGang);
+  }
+  grpc::Status Get(grpc::ServerContext* context, const v1::GangName* name,
+                   v1::Gang* gang) override {
+    return Call(context, "Gangs.Get", *name, gang, &farcall::pool::Service::GetGang);
+  }
+  grpc::Status Release(grpc::ServerContext* context, const v1::GangName* name,
+                       v1::Gang* gang) override {
+    return Call(context, "Gangs.Release", *name, gang, &farcall::pool::Service::ReleaseGang);
+  }
+  grpc::Status Plan(grpc::ServerContext* context, const v1::GangRequest* request,
+                    v1::Explanation* told) override {
+    return Call(context, "Gangs.Plan", *request, told, &farcall::pool::Service::PlanGang);
+  }
+
+ private:
+  template <typename In, typename Out>
+  grpc::Status Call(grpc::ServerContext* context, const char* name, const In& in, Out* out,
+                    Outcome (farcall::pool::Service::*call)(const Caller&, const In&, Out*)) {
+    Caller caller;
+    if (grpc::Status may = Enter(judge_, *context, name, &caller); !may.ok()) return may;
+    return Told(service_, caller, *context, name, in, out, (service_->*call)(caller, in, out));
+  }
+
+  farcall::pool::Service* const service_;
+  GrpcServer::Judge& judge_;
+};
+
+}  // namespace
+
+std::unique_ptr<grpc::Service> MakeGangsService(Service* service, GrpcServer::Judge& judge) {
+  return std::make_unique<GangsService>(service, judge);
+}
+
+}  // namespace farcall::pool

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// ElasticGPU objects: the pool's cards, and the slices of them that claims have.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "generated/proto/pool.pb.h"
+#include "pool/client/rest_client.h"
+#include "pool/client/rest_watch.h"
+#include "pool/k8s/api/api_client.h"
+#include "pool/k8s/claims/claim_object.h"
+
+namespace farcall::k8s {
+
+// The objects that there should be, by name: one for each GPU of each host, with how much of it is
+// taken by whomever; and one for each GPU of each bound claim of the cluster, which refers to it.
+std::map<std::string, nlohmann::json> GpuObjects(const pool::v1::HostList& hosts,
+                                                 const std::vector<ClaimObject>& claims);
+
+// Keeps them, by server-side apply; those of others are left alone.
+//   Thread  Wake: any
+class GpuPublisher final {
+ public:
+  // `api` outlives it. `claims`: of the cluster, as they are now. `leads`: whether this process may
+  // write.
+  GpuPublisher(ApiClient* api, const pool::PoolAddress& pool,
+               std::function<std::vector<ClaimObject>()> claims, std::function<bool()> leads);
+  ~GpuPublisher() { Stop(); }
+  void Start();
+  void Stop();
+  // Something has changed; who leads too.
+  void Wake();
+
+ private:
+  void Run();
+  void Listen();  // to the pool's hosts
+  Status Publish();
+  Status ListOurs();
+
+  ApiClient* const api_;
+  pool::RestClient pool_;
+  pool::RestWatch watch_;
+  const std::function<std::vector<ClaimObject>()> claims_;
+  const std::function<bool()> leads_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool is_woken_ = false, is_stopped_ = false;
+  // The publishing thread's own.
+  std::map<std::string, std::string> written_;  // name -> what it says
+  bool is_listed_ = false;
+  std::string said_;
+  std::thread publishing_, listening_;
+};
+
+}  // namespace farcall::k8s

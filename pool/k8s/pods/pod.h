@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// A pod as the API server describes it, as far as the plugin uses it, and what it asks of the pool.
+#pragma once
+
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+#include "generated/proto/pool.pb.h"
+#include "pool/k8s/api/object_fields.h"
+#include "proto/status.h"
+
+namespace farcall::k8s {
+
+// What kubelets count: one is one device of a container's claim.
+inline constexpr char kResource[] = "farcall.io/vgpu";
+
+// Before the name of an ElasticGPUClaim, where a VGPUClaim has its name alone.
+inline constexpr char kElasticClaim[] = "elasticgpuclaim/";
+
+struct Pod {
+  std::string space;  // its namespace
+  std::string name;
+  std::string uid;
+  std::string node;  // that it is bound to
+  std::string resource_version;
+  std::string created;                             // as the API server writes it
+  bool is_over = false;                            // succeeded or failed
+  std::map<std::string, std::string> annotations;  // those of farcall.io/
+  std::map<std::string, std::string> asked;        // container -> its limit of kResource
+};
+
+// A container of a pod.
+struct PodContainer {
+  std::string space, pod, uid, container;
+};
+
+//   Errors  kMalformed (no pod: which field is missing or not what it should be)
+Result<Pod> ReadPod(const nlohmann::json& object);
+
+// The container that an annotation gives an ElasticGPUClaim; "": it is no such annotation.
+std::string ElasticContainer(const std::string& annotation);
+
+struct Ask {
+  pool::v1::ClaimRequest request;
+  uint32_t memory_milli = 0;  // instead of its bytes: this part of each device's memory
+  // A VGPUClaim of the pod's namespace, or an ElasticGPUClaim, and nothing else; "": none.
+  std::string claim;
+};
+
+// Reads one of mem, share, limit, priority, model and placer. `name` is what it is called where it
+// was written, for the message.   Errors  kInvalid
+Status ReadAskWord(const std::string& name, const std::string& key, const std::string& value,
+                   Ask* ask);
+
+// What the annotations ask for each device of a container of the pod. farcall.io/mem.CONTAINER is
+// of that container alone, farcall.io/mem of all that have none of their own. Those that are
+// absent:
+//   farcall.io/mem       whole devices
+//   farcall.io/share     no guaranteed part of device time
+//   farcall.io/limit     all of the device time that is free
+//   farcall.io/priority  normal
+//   farcall.io/model     any
+//   farcall.io/placer    the pool's
+//   farcall.io/claim     no VGPUClaim: a claim of the container's own
+//   Errors  kInvalid: the annotation, its value and what would be right. Also for one of
+//           farcall.io/ that is not known: who misspells `mem` must not be given whole devices.
+Result<Ask> ReadAsk(const Pod& pod, const std::string& container);
+
+// A quantity of Kubernetes in bytes: "4Gi", "4G" (10^9), "1.5Gi", "4GiB", "4294967296".
+bool ReadQuantity(std::string_view text, uint64_t* bytes);
+
+}  // namespace farcall::k8s

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// A login at the pool's OpenID provider: the user that it is, with the roles of its groups, and a
+// token.
+#include <algorithm>
+
+#include "pool/access/unix_time.h"
+#include "pool/convert/convert_accounts.h"
+#include "pool/oidc/provider.h"
+#include "pool/service/service.h"
+#include "pool/service/service_parts.h"
+
+namespace farcall::pool {
+
+namespace {
+
+Outcome NotProven(const Status& why) {
+  switch (why.code()) {
+    case Code::kUnavailable:
+      return Failed(503, "unavailable", why.message(), "id_token", "try again");
+    case Code::kInvalid:
+      return Failed(400, "invalid", why.message(), "id_token");
+    default:
+      return Failed(401, "unauthenticated", why.message(), "id_token");
+  }
+}
+
+// Whose provider's subject somebody is: as it is kept of a user.
+std::string SubjectOf(const OidcProvider& provider, const ProvenIdentity& proven) {
+  return provider.options().rules.issuer + " " + proven.subject;
+}
+
+}  // namespace
+
+void Service::SetProvider(const OidcOptions& options) {
+  provider_ = std::make_unique<OidcProvider>(options);
+}
+
+Outcome Service::FindOrAdd(const ProvenIdentity& proven, const std::vector<RoleBinding>& roles,
+                           User* user) {
+  const std::string subject = SubjectOf(*provider_, proven);
+  auto find = [&] {
+    bool is_there = false;
+    controller_->Read([&](const Core& core, Ms) {
+      if (const User* found = core.accounts().FindUser(proven.user))
+        *user = *found, is_there = true;
+    });
+    return is_there;
+  };
+  if (!find()) {
+    pool::AddUser event;
+    event.user.name = proven.user;
+    event.user.tenant = NewTenant(proven.user);
+    event.user.subject = subject;
+    event.user.roles = roles;
+    Effects effects = controller_->Apply(AccountEvent{std::move(event), UnixSeconds()});
+    // Unless the same one logged in twice at once.
+    if (!find() && effects.refusal) return Of(*effects.refusal);
+  }
+  if (user->subject == subject) return {};
+  // Neither one whom an operator made, nor somebody else to whom the provider gave the name later.
+  return Failed(409, "conflict",
+                "the user '" + proven.user + "' of this pool is not the one of that name at " +
+                    provider_->options().rules.issuer,
+                "id_token", "farcall pool user remove " + proven.user + " makes room for it");
+}
+
+Outcome Service::LogIn(const Caller&, const pb::OidcLogin& request, pb::Token* told) {
+  if (provider_ == nullptr)
+    return Failed(400, "invalid", "this pool has no OpenID provider", "id_token",
+                  "farcall pool serve --oidc-issuer names one");
+  const int64_t now = UnixSeconds();
+  Result<ProvenIdentity> proven = provider_->Check(request.id_token(), now);
+  if (!proven.ok()) return NotProven(proven.status());
+  const std::vector<RoleBinding> roles = provider_->RolesOf(proven->groups);
+  User user;
+  if (Outcome found = FindOrAdd(*proven, roles, &user); !found.ok()) return found;
+  // What groups give is what they give now; what an operator granted stays.
+  auto set = [&](const RoleBinding& binding, bool is_taken) {
+    controller_->Apply(AccountEvent{pool::SetRole{user.name, binding, is_taken}, now});
+  };
+  for (const RoleBinding& had : user.roles)
+    if (provider_->Gives(had) && std::find(roles.begin(), roles.end(), had) == roles.end())
+      set(had, true);
+  for (const RoleBinding& binding : roles)
+    if (std::find(user.roles.begin(), user.roles.end(), binding) == user.roles.end())
+      set(binding, false);
+  controller_->Read([&](const Core& core, Ms) {
+    if (const User* found = core.accounts().FindUser(user.name)) user = *found;
+  });
+  if (user.roles.empty())
+    return Failed(403, "forbidden",
+                  "none of the groups of '" + user.name + "' has a role in this pool", "id_token",
+                  "ask an operator of the pool");
+  AccessToken token;
+  token.name = "oidc";
+  token.user = user.name;
+  token.tenant = user.tenant;
+  token.made_by = provider_->options().rules.issuer;
+  token.expires_unix = now + provider_->options().token_s;
+  return MakeToken(std::move(token), false, told);
+}
+
+}  // namespace farcall::pool
