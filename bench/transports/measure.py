@@ -267,6 +267,7 @@ def measure(folder, server, rounds, starts):
     return found, raw, ucx
 
 
+# Long: a list of rows.
 def rows(found, raw, ucx):
     """(what, transport, figure, unit, raw limit, goal as text, figure over what the goal allows: met at 1 or less)"""
 

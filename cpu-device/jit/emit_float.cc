@@ -198,6 +198,7 @@ void AllowContraction(Opcode opcode, llvm::Value* result) {
 
 }  // namespace
 
+// Long: a flat switch over the operations of floats.
 llvm::Value* Emitter::FloatLane(const Instruction& instruction, Type type,
                                 llvm::ArrayRef<Value*> raw) {
   const ptx::Modifiers& mods = instruction.mods;

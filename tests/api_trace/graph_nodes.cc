@@ -76,6 +76,7 @@ void TraceNodes() {
 }
 
 // Nodes that do something: told again, changed, in the graph and in what was made from it.
+// Long: the calls of one trace, in its order.
 void TraceWork() {
   CUgraph graph = nullptr;
   CUgraphNode set_node = nullptr, copy_node = nullptr, ops_node = nullptr, any = nullptr;

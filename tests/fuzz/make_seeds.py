@@ -173,6 +173,7 @@ def libraries():
     }
 
 
+# Long: a table.
 def by_hand():
     """name -> (mode, items)."""
     stream, event = handle("stream"), handle("event")

@@ -160,6 +160,7 @@ disabled_plugins = [{snapshotters}]
 """
 
 
+# Long: a list of command lines.
 def commands(cache, run):
     """name -> (command, environment), in the order in which they are started."""
     built, etcd = cache / "bin", f"http://127.0.0.1:{PORTS['etcd']}"

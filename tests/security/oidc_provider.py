@@ -120,7 +120,8 @@ class Provider:
     def id_token(self, name, **more):
         return self.sign(self.claims(name, **more))
 
-    def add_routes(self, app):
+    def add_grants(self, app):
+        """The server that answers for the grants which farcall asks for."""
         provider = self
         server = AuthorizationServer(
             app,
@@ -196,6 +197,11 @@ class Provider:
         server.register_grant(CodeGrant, [CodeChallenge(required=True), OpenId()])
         server.register_grant(DeviceGrant)
         server.register_endpoint(Devices)
+        return server
+
+    def add_routes(self, app):
+        provider = self
+        server = self.add_grants(app)
 
         @app.get("/.well-known/openid-configuration")
         def configuration():
@@ -224,7 +230,7 @@ class Provider:
 
         @app.post("/device_authorization")
         def device_authorization():
-            return server.create_endpoint_response(Devices.ENDPOINT_NAME)
+            return server.create_endpoint_response(DeviceAuthorizationEndpoint.ENDPOINT_NAME)
 
         @app.post("/device")
         def device():

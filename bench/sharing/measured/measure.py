@@ -45,6 +45,7 @@ class Figures(list):
         ]
 
 
+# Long: a list of goals.
 def goals(figures):
     """(what, goal, value, unit, met) of what was measured."""
 

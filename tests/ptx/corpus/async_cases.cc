@@ -241,6 +241,7 @@ void AddBulk(Cases* out) {
 }
 
 // Clusters of four blocks, two of them in the grid.
+// Long: a list of cases, of which several share the text that they begin with.
 void AddClusters(Cases* out) {
   const std::string both = "  barrier.cluster.arrive.aligned;\n  barrier.cluster.wait.aligned;\n";
   // Thread t of block b writes word 32 * b + t.

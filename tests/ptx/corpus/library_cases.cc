@@ -86,6 +86,7 @@ void AddPredicates(Cases* out) {
 }
 
 // Whole warps; the words that come out are known for each lane.
+// Long: a list of cases.
 void AddWarps(Cases* out) {
   auto add = [&](const std::string& name, const std::string& body, std::function<Word(Word)> lane,
                  const std::string& more = "") {

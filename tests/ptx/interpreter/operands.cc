@@ -102,6 +102,7 @@ void Core::Write(const Operand& operand, Type type, uint64_t bits) {
   reg.hi = 0;
 }
 
+// Long: a flat switch over PTX's special registers.
 uint64_t Core::ReadSpecial(const Operand& operand) const {
   const LaunchConfig& c = block_.config();
   const unsigned lane = thread_.lane();

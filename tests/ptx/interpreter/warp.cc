@@ -158,8 +158,43 @@ struct LaneValue {
   unsigned lane;
 };
 
+// redux.sync of what the lanes have, from the lowest.
+uint64_t Reduce(const ptx::Modifiers& mods, Type type, const std::vector<uint64_t>& values) {
+  uint64_t reduced = values.front();
+  if (type == Type::kF32 && values.size() == 1) {
+    reduced = ReduceFloat(mods.atomic, static_cast<uint32_t>(reduced),
+                          static_cast<uint32_t>(reduced), mods.abs, mods.nan);
+  }
+  for (size_t i = 1; i < values.size(); ++i) {
+    uint32_t a = static_cast<uint32_t>(reduced), b = static_cast<uint32_t>(values[i]);
+    if (type == Type::kF32) {
+      reduced = ReduceFloat(mods.atomic, a, b, mods.abs, mods.nan);
+    } else if (ptx::IsSigned(type)) {
+      reduced = static_cast<uint32_t>(
+          ReduceInteger(mods.atomic, static_cast<int32_t>(a), static_cast<int32_t>(b)));
+    } else {
+      reduced = ReduceInteger(mods.atomic, a, b);
+    }
+  }
+  return reduced;
+}
+
+uint64_t Vote(ptx::VoteMode mode, uint32_t ballot, uint32_t present) {
+  switch (mode) {
+    case ptx::VoteMode::kAll:
+      return ballot == present;
+    case ptx::VoteMode::kAny:
+      return ballot != 0;
+    case ptx::VoteMode::kUni:
+      return ballot == 0 || ballot == present;
+    default:
+      return ballot;
+  }
+}
+
 }  // namespace
 
+// Long: all lanes are read, then all results made, then all written.
 void Core::Collective(Block& block, const std::vector<Thread*>& threads) {
   std::vector<LaneValue> lanes;
   for (Thread* thread : threads) lanes.push_back({Core(block, *thread), thread->lane()});
@@ -201,22 +236,9 @@ void Core::Collective(Block& block, const std::vector<Thread*>& threads) {
   }
   uint64_t reduced = value[leader];
   if (opcode == Opcode::kRedux) {
-    const ptx::Modifiers& mods = first.mods_;
-    if (type == Type::kF32 && lanes.size() == 1) {
-      reduced = ReduceFloat(mods.atomic, static_cast<uint32_t>(reduced),
-                            static_cast<uint32_t>(reduced), mods.abs, mods.nan);
-    }
-    for (size_t i = 1; i < lanes.size(); ++i) {
-      uint32_t a = static_cast<uint32_t>(reduced), b = static_cast<uint32_t>(value[lanes[i].lane]);
-      if (type == Type::kF32) {
-        reduced = ReduceFloat(mods.atomic, a, b, mods.abs, mods.nan);
-      } else if (ptx::IsSigned(type)) {
-        reduced = static_cast<uint32_t>(
-            ReduceInteger(mods.atomic, static_cast<int32_t>(a), static_cast<int32_t>(b)));
-      } else {
-        reduced = ReduceInteger(mods.atomic, a, b);
-      }
-    }
+    std::vector<uint64_t> values;
+    for (const LaneValue& l : lanes) values.push_back(value[l.lane]);
+    reduced = Reduce(first.mods_, type, values);
   }
   struct Result {
     uint64_t value;
@@ -235,20 +257,7 @@ void Core::Collective(Block& block, const std::vector<Thread*>& threads) {
         break;
       }
       case Opcode::kVote:
-        switch (core.mods_.vote) {
-          case ptx::VoteMode::kAll:
-            r.value = ballot == present;
-            break;
-          case ptx::VoteMode::kAny:
-            r.value = ballot != 0;
-            break;
-          case ptx::VoteMode::kUni:
-            r.value = ballot == 0 || ballot == present;
-            break;
-          default:
-            r.value = ballot;
-            break;
-        }
+        r.value = Vote(core.mods_.vote, ballot, present);
         break;
       case Opcode::kMatch: {
         uint32_t equal = 0;

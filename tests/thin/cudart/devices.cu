@@ -20,6 +20,7 @@ void Errors() {
 
 }  // namespace
 
+// Long: the calls of one trace, in its order.
 void TraceDevices() {
   Errors();
   int count = -1, device = -1, value = -1, version = 0;
