@@ -3,51 +3,17 @@
 
 import os
 import pathlib
-import re
 import subprocess
+import sys
 import tempfile
 
-BUILD = pathlib.Path(os.environ["FARCALL_BUILD"])
-SANITIZER = (
-    "LD_PRELOAD",
-    "ASAN_OPTIONS",
-)  # what a program without instrumentation needs to load our libraries with it
-LIMIT_S = 240
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "session"))
+import harness  # noqa: E402
 
 
-class Server:
+class Server(harness.Server):
     def __init__(self, token=None):
-        self.token_file = tempfile.NamedTemporaryFile("w")
-        self.token_file.write((token or "") + "\n")
-        self.token_file.flush()
-        command = [
-            str(BUILD / "bin/farcall"),
-            "serve",
-            "--listen",
-            "tcp://127.0.0.1:0",
-            "--device",
-            "cpu",
-            "--log-level",
-            "warn",
-        ]
-        command += ["--token-file", self.token_file.name] if token else []
-        self.folder = tempfile.TemporaryDirectory()
-        over_shm = os.environ.get("FARCALL_TEST_SCHEME") == "shm"
-        command += ["--shm", f"{self.folder.name}/farcall.shm"] if over_shm else []
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        line = self.process.stdout.readline()
-        found = re.search(r" on (tcp://[^\s,]+)", line)
-        assert found, f"no ready line but {line!r}"
-        self.url = f"shm://{self.folder.name}/farcall.shm" if over_shm else found.group(1)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.kill()
-        self.process.wait()
-        self.process.stdout.close()
-        self.token_file.close()
+        super().__init__("--log-level", "warn", token=token)
 
 
 def run(endpoint, *command, **variables):
@@ -55,10 +21,10 @@ def run(endpoint, *command, **variables):
     with tempfile.TemporaryDirectory() as cache:
         environment = {
             "PATH": os.environ["PATH"],
-            "LD_LIBRARY_PATH": str(BUILD / "lib/farcall"),
+            "LD_LIBRARY_PATH": str(harness.BUILD / "lib/farcall"),
             "FARCALL_CACHE_DIR": cache,
         }
-        environment.update({name: os.environ[name] for name in SANITIZER if name in os.environ})
+        environment.update(harness.KEPT)
         if endpoint:
             environment["FARCALL_ENDPOINT"] = endpoint
         environment.update(variables)
@@ -67,6 +33,6 @@ def run(endpoint, *command, **variables):
             env=environment,
             capture_output=True,
             text=True,
-            timeout=LIMIT_S,
+            timeout=harness.LIMIT_S,
             check=False,
         )
