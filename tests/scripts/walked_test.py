@@ -23,6 +23,18 @@ def steps(page):
         yield files, functions
 
 
+class WhereToLook(unittest.TestCase):
+    def test_each_file_and_folder_is_there(self):
+        page = (ROOT / "ARCHITECTURE.md").read_text()
+        section = re.search(r"^## Where to look$(.*?)^## ", page, re.M | re.S)[1]
+        names = re.findall(r"`([\w./-]+/[\w./-]*)`", section)
+        self.assertGreater(len(names), 10)
+        for name in names:
+            self.assertTrue(
+                (ROOT / name).exists(), f"ARCHITECTURE.md names {name}, which is not there"
+            )
+
+
 class OneCallWalked(unittest.TestCase):
     def setUp(self):
         self.steps = list(steps((ROOT / "ARCHITECTURE.md").read_text()))
