@@ -111,7 +111,30 @@ class SessionWorker {
     }
     FARCALL_TRY(OpenDevice());
 
-    Welcome& welcome = setup_.welcome;
+    const SessionOptions options = MakeOptions();
+    auto loop = std::make_unique<SessionLoop>(api_, options, control_);
+    Session* session = &loop->session();
+    FillWelcome(options, session);
+    output_ = options.output;
+    Result<FabricEndPointer> end = PrepareFabric(setup_.welcome, /*is_log=*/true);
+    FARCALL_TRY(end.status());
+    FARCALL_TRY(SendWelcome(*channel_, setup_.answer, setup_.welcome, Clock::now() + seconds(10)));
+    channel_ = GoOn(std::move(channel_), std::move(*end));
+    library_memory_ = new LibraryMemory(api_, control_, session->memory(),
+                                        [this](int device) { RecallFrom(device, ~0ull >> 1); });
+    library_memory_->Watch();
+    session->link().AttachLog(NetPacer::Pace(std::move(channel_), pacer_, /*is_log=*/true), 0, 0);
+    session_ = std::move(loop);
+    open_.store(true);
+    if (sharing_.load()) {  // may have come between
+      gate_->OnMessage(control::Sharing{});
+    }
+    return {};
+  }
+
+  // With the gate and the scheduler that they name.
+  SessionOptions MakeOptions() {
+    const Welcome& welcome = setup_.welcome;
     SessionOptions options;
     options.devices = static_cast<int>(welcome.devices.size());
     for (const DeviceSnapshot& device : welcome.devices) {
@@ -144,8 +167,12 @@ class SessionWorker {
     }
     swap_ = MakeSwap(options.devices);
     options.swap = swap_.get();
-    auto loop = std::make_unique<SessionLoop>(api_, options, control_);
-    Session* session = &loop->session();
+    return options;
+  }
+
+  // What the client is told of a session with these options.
+  void FillWelcome(const SessionOptions& options, Session* session) {
+    Welcome& welcome = setup_.welcome;
     bool has_vmm = true;
     for (const DeviceSnapshot& device : welcome.devices) {
       has_vmm = has_vmm && device.has_vmm;
@@ -174,21 +201,6 @@ class SessionWorker {
 #ifdef FARCALL_NVML
     welcome.features |= FeatureBit(SessionFeature::kNvml);
 #endif
-    output_ = options.output;
-    Result<FabricEndPointer> end = PrepareFabric(welcome, /*is_log=*/true);
-    FARCALL_TRY(end.status());
-    FARCALL_TRY(SendWelcome(*channel_, setup_.answer, welcome, Clock::now() + seconds(10)));
-    channel_ = GoOn(std::move(channel_), std::move(*end));
-    library_memory_ = new LibraryMemory(api_, control_, session->memory(),
-                                        [this](int device) { RecallFrom(device, ~0ull >> 1); });
-    library_memory_->Watch();
-    session->link().AttachLog(NetPacer::Pace(std::move(channel_), pacer_, /*is_log=*/true), 0, 0);
-    session_ = std::move(loop);
-    open_.store(true);
-    if (sharing_.load()) {  // may have come between
-      gate_->OnMessage(control::Sharing{});
-    }
-    return {};
   }
 
   Status OpenDevice() {
