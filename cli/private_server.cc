@@ -42,6 +42,24 @@ std::string ReadLine(int fd) {
   return line;
 }
 
+// In a child of `parent`: its lines go to `output`.
+[[noreturn]] void BecomeServer(pid_t parent, int output, const std::string& program,
+                               const std::vector<const char*>& arguments) {
+  setpgid(0, 0);  // the terminal's Ctrl-C is for the program
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != parent) _exit(125);
+  // Of the program, which would find it applied already and count what is left.
+  unsetenv("CUDA_VISIBLE_DEVICES");
+  // The program's own libraries tell of a level that there is not.
+  if (const char* level = std::getenv("FARCALL_LOG");
+      level != nullptr && LogSeverityOf(level) == LogSeverity::kOff)
+    unsetenv("FARCALL_LOG");
+  setenv(server::kTellStarterVariable, "1", 1);
+  dup2(output, STDOUT_FILENO);
+  execv(program.c_str(), const_cast<char* const*>(arguments.data()));
+  _exit(125);
+}
+
 }  // namespace
 
 Status PrivateServer::Start(const std::string& device, const std::string& mem,
@@ -87,21 +105,7 @@ Status PrivateServer::Start(const std::string& device, const std::string& mem,
   pid_t parent = getpid();
   pid_ = fork();
   if (pid_ < 0) return {Code::kUnavailable, "no process for the private server"};
-  if (pid_ == 0) {
-    setpgid(0, 0);  // the terminal's Ctrl-C is for the program
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent) _exit(125);
-    // Of the program, which would find it applied already and count what is left.
-    unsetenv("CUDA_VISIBLE_DEVICES");
-    // The program's own libraries tell of a level that there is not.
-    if (const char* level = std::getenv("FARCALL_LOG");
-        level != nullptr && LogSeverityOf(level) == LogSeverity::kOff)
-      unsetenv("FARCALL_LOG");
-    setenv(server::kTellStarterVariable, "1", 1);
-    dup2(ends[1], STDOUT_FILENO);
-    execv(self.c_str(), const_cast<char* const*>(arguments.data()));
-    _exit(125);
-  }
+  if (pid_ == 0) BecomeServer(parent, ends[1], self, arguments);
   close(ends[1]);
   close(secret);
   std::string line;
