@@ -22,7 +22,7 @@ namespace farcall::client {
 
 namespace {
 
-constexpr CUmemLocation kNowhere = {CU_MEM_LOCATION_TYPE_INVALID, {CU_DEVICE_INVALID}};
+constexpr CUmemLocation kNowhere = {CU_MEM_LOCATION_TYPE_INVALID, CU_DEVICE_INVALID};
 
 // What was asked of some pages.
 struct Advice {
@@ -85,8 +85,8 @@ CUresult CheckLocation(const CUmemLocation& location) {
 }
 
 CUmemLocation AsLocation(CUdevice device) {
-  if (device == CU_DEVICE_CPU) return {CU_MEM_LOCATION_TYPE_HOST, {0}};
-  return {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
+  if (device == CU_DEVICE_CPU) return {CU_MEM_LOCATION_TYPE_HOST, 0};
+  return {CU_MEM_LOCATION_TYPE_DEVICE, device};
 }
 
 int AsDevice(const CUmemLocation& location) {

@@ -360,7 +360,7 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, vo
   auto memory = std::make_shared<PhysicalMemory>();
   memory->prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   memory->prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-  memory->prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, {ordinal}};
+  memory->prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, ordinal};
   memory->bytes = static_cast<uint64_t>(status.st_size);
   memory->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
   if (memory->fd < 0) return CUDA_ERROR_OPERATING_SYSTEM;

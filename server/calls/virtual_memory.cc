@@ -125,7 +125,7 @@ Status Serve_cuMemSetAccess(ServeCall& call) {
     return call.Malformed("body");
   }
   CUmemAccessDesc access{};
-  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, {call.ResolveDevice(device)}};
+  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, call.ResolveDevice(device)};
   access.flags = static_cast<CUmemAccess_flags>(flags);
   if (!call.ready()) {
     return call.RejectStatus();

@@ -70,7 +70,7 @@ DeviceSnapshot Describe(const DriverApi& api, CUdevice device, int count) {
       snapshot.attributes[CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED] != 0;
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
   size_t granularity = 0;
   if (snapshot.has_vmm && api.cuMemGetAllocationGranularity != nullptr &&
       api.cuMemGetAllocationGranularity(&granularity, &properties,

@@ -103,7 +103,7 @@ CUresult DeviceMemory::MapAgain(int device, uint64_t base, uint64_t bytes, Chunk
   for (const auto& [owner, accessor] : peers_) {
     if (owner == device) {
       CUmemAccessDesc access{};
-      access.location = {CU_MEM_LOCATION_TYPE_DEVICE, {accessor}};
+      access.location = {CU_MEM_LOCATION_TYPE_DEVICE, accessor};
       access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
       api_.cuMemSetAccess(base, bytes, &access, 1);
     }

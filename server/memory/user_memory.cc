@@ -233,7 +233,7 @@ CUresult UserMemory::MapLent(const std::vector<std::byte>& list, uint64_t addres
     lent->bytes += piece.bytes;
   }
   CUmemAccessDesc access{};
-  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, {*device}};
+  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, *device};
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   return api_.cuMemSetAccess(address, bytes, &access, 1);
 }

@@ -10,7 +10,7 @@ constexpr size_t kChunk = 2 << 20;
 CUmemAllocationProp OnDevice() {
   CUmemAllocationProp prop{};
   prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
   return prop;
 }
 
@@ -81,7 +81,7 @@ void TraceBinding() {
   T("object", cuMemGetAllocationPropertiesFromHandle, &prop, object);
   T("object", cuMemMap, range + 4 * kChunk, 4 * kChunk, 0, object, 0);
   CUmemAccessDesc access{};
-  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   T("object", cuMemSetAccess, range + 4 * kChunk, 4 * kChunk, &access, 1);
   unsigned long long flags = 0;

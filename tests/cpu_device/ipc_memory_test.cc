@@ -102,7 +102,7 @@ class IpcPoolTest : public IpcMemoryTest {
     CUmemPoolProps props{};
     props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
     props.handleTypes = type;
-    props.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+    props.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
     CUmemoryPool pool = nullptr;
     EXPECT_OK(CU(cuMemPoolCreate)(&pool, &props));
     return pool;

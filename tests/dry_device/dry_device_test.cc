@@ -215,7 +215,7 @@ TEST_F(DryDeviceTest, MappedMemoryIsSparseToo) {
   constexpr size_t kBytes = 8ull << 30;
   CUmemAllocationProp prop = {};
   prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
   CUmemGenericAllocationHandle memory = 0;
   CUdeviceptr address = 0;
   ASSERT_OK(CU(cuMemCreate)(&memory, kBytes, &prop, 0));

@@ -38,7 +38,7 @@ uint64_t MapPiece(CUmemGenericAllocationHandle memory, uint64_t offset, uint64_t
     return 0;
   }
   CUmemAccessDesc access{};
-  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, {ordinal}};
+  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, ordinal};
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   *result = cuMemSetAccess(address, *mapped, &access, 1);
   *base = address;

@@ -143,7 +143,7 @@ CUresult cuGraphMemAllocNodeGetParams(CUgraphNode handle, CUDA_MEM_ALLOC_NODE_PA
     return CUDA_ERROR_INVALID_VALUE;
   *params = {};
   params->poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-  params->poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, {node->memory->device}};
+  params->poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, node->memory->device};
   params->bytesize = node->memory->bytes;
   params->dptr = node->memory->address;
   return CUDA_SUCCESS;

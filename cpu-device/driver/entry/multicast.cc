@@ -118,7 +118,7 @@ CUresult cuMulticastAddDevice(CUmemGenericAllocationHandle handle, CUdevice ordi
       std::find(multicast.team.begin(), multicast.team.end(), ordinal) != multicast.team.end()) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  if (multicast.team.empty()) object->prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, {ordinal}};
+  if (multicast.team.empty()) object->prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, ordinal};
   multicast.team.push_back(ordinal);
   multicast.joined.notify_all();
   return CUDA_SUCCESS;

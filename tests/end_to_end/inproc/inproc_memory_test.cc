@@ -145,7 +145,7 @@ void UsePools(CUmemoryPool shared, int thread, uint32_t round) {
   CUmemoryPool own = nullptr, device_pool = nullptr;
   CUmemPoolProps properties{};
   properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
   ASSERT_OK(cuMemPoolCreate(&own, &properties));
   ASSERT_OK(cuDeviceGetDefaultMemPool(&device_pool, 0));
   CUstream stream = nullptr, second = nullptr;
@@ -187,7 +187,7 @@ TEST(InprocMemory, PoolsAreMadeUsedAndTrimmedWhileTheLinkIsCut) {
   CUmemoryPool shared = nullptr;
   CUmemPoolProps properties{};
   properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
   ASSERT_OK(cuMemPoolCreate(&shared, &properties));
   Cutter cutter(13);
   RunThreads([&](int thread) {

@@ -53,7 +53,7 @@ void StreamOrdered() {
   CHECK(D(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
   CUmemPoolProps properties{};
   properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
   CHECK(D(cuMemPoolCreate)(&pool, &properties));
   for (size_t bytes : {kTooMuch, kBeyondReason}) {
     REFUSED(D(cuMemAllocAsync)(&pointer, bytes, stream));
@@ -79,7 +79,7 @@ void Physical() {
   CUmemGenericAllocationHandle memory = 0;
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
   REFUSED(D(cuMemCreate)(&memory, kTooMuch, &properties, 0));
   REFUSED(D(cuMemCreate)(&memory, kBeyondReason, &properties, 0));
   CUdeviceptr range = 0;
@@ -137,7 +137,7 @@ void GraphMemory() {
   CUgraphNode node = nullptr;
   CUDA_MEM_ALLOC_NODE_PARAMS parameters{};
   parameters.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-  parameters.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  parameters.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
   parameters.bytesize = kTooMuch;
   CHECK(D(cuGraphCreate)(&graph, 0));
   REFUSED(D(cuGraphAddMemAllocNode)(&node, graph, nullptr, 0, &parameters));

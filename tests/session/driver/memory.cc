@@ -20,7 +20,7 @@ size_t FreeBytes() {
 CUmemGenericAllocationHandle MakePiece() {
   CUmemAllocationProp prop{};
   prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
   prop.allocFlags.usage = CU_MEM_CREATE_USAGE_TILE_POOL;
   CUmemGenericAllocationHandle piece = 0;
   CHECK(D(cuMemCreate)(&piece, kPiece, &prop, 0));
@@ -166,7 +166,7 @@ void ManagedBatches() {
     CHECK(D(cuMemAllocManaged)(&pages[i], sizes[i], CU_MEM_ATTACH_GLOBAL));
   CUstream stream = nullptr;
   CHECK(D(cuStreamCreate)(&stream, 0));
-  CUmemLocation places[2] = {{CU_MEM_LOCATION_TYPE_DEVICE, {0}}, {CU_MEM_LOCATION_TYPE_HOST, {0}}};
+  CUmemLocation places[2] = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, {CU_MEM_LOCATION_TYPE_HOST, 0}};
   size_t starts[2] = {0, 2};
   CHECK(D(cuMemPrefetchBatchAsync)(pages, sizes, 3, places, starts, 2, 0, stream));
   EXPECT(PrefetchedTo(pages[0], sizes[0]) == 0 && PrefetchedTo(pages[1], sizes[1]) == 0 &&

@@ -14,7 +14,7 @@ constexpr size_t kObjectBytes = 4 * kChunk;
 CUmemGenericAllocationHandle MakePiece(int device, size_t bytes) {
   CUmemAllocationProp prop{};
   prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
+  prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
   CUmemGenericAllocationHandle piece = 0;
   CHECK(D(cuMemCreate)(&piece, bytes, &prop, 0));
   return piece;
@@ -29,7 +29,7 @@ size_t FreeBytes() {
 void Allow(CUdeviceptr address, size_t bytes) {
   CUmemAccessDesc access[2] = {};
   for (int device = 0; device < 2; ++device) {
-    access[device].location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
+    access[device].location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
     access[device].flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   }
   CHECK(D(cuMemSetAccess)(address, bytes, access, 2));

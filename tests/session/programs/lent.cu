@@ -139,7 +139,7 @@ uint32_t* MapWhole(CUmemGenericAllocationHandle handle, size_t bytes) {
   CU_CHECK(CU(cuMemAddressReserve)(&base, bytes, 0, 0, 0));
   CU_CHECK(CU(cuMemMap)(base, bytes, 0, handle, 0));
   CUmemAccessDesc access{};
-  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   CU_CHECK(CU(cuMemSetAccess)(base, bytes, &access, 1));
   return reinterpret_cast<uint32_t*>(base);
@@ -150,7 +150,7 @@ void LendMapped(int socket) {
   CHECK(cudaFree(nullptr));
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
   CUmemGenericAllocationHandle handle = 0, plain = 0;
   int descriptor = -1;
   CU_CHECK(CU(cuMemCreate)(&plain, kBytes, &properties, 0));

@@ -84,7 +84,7 @@ void Segment() {
   EXPECT(host[0] == 0 && host[count - 1] == 7 + uint32_t(count - 2));
 
   unsigned long long flags = 0;
-  CUmemLocation device{CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  CUmemLocation device{CU_MEM_LOCATION_TYPE_DEVICE, 0};
   CU_CHECK(CU(cuMemGetAccess)(&flags, &device, base + kPiece));
   EXPECT(flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
   CUmemGenericAllocationHandle again = 0;
@@ -139,7 +139,7 @@ void Refusals() {
   CU_CHECK(CU(cuMemMap)(base, kPiece, 0, handle, 0));
   CU_FAILS(CUDA_ERROR_INVALID_VALUE, CU(cuMemMap)(base, kPiece, 0, handle, 0));
   CUmemAccessDesc access{};
-  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   CU_FAILS(CUDA_ERROR_INVALID_VALUE, CU(cuMemSetAccess)(base, 2 * kPiece, &access, 1));
   CU_FAILS(CUDA_ERROR_INVALID_VALUE, CU(cuMemFree)(base));

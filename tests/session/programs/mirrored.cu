@@ -228,7 +228,7 @@ void Advice() {
     CU_CHECK(CU(cuMemRangeGetAttribute)(&value, sizeof(value), attribute, from, bytes));
     return value;
   };
-  CUmemLocation device{CU_MEM_LOCATION_TYPE_DEVICE, {0}}, none{CU_MEM_LOCATION_TYPE_DEVICE, {77}};
+  CUmemLocation device{CU_MEM_LOCATION_TYPE_DEVICE, 0}, none{CU_MEM_LOCATION_TYPE_DEVICE, 77};
   EXPECT(get(CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, at, kBytes) == 0);
   EXPECT(get(CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION, at, kBytes) == CU_DEVICE_INVALID);
   CU_CHECK(CU(cuMemAdvise_v2)(at, kBytes / 2, CU_MEM_ADVISE_SET_READ_MOSTLY, device));

@@ -88,7 +88,7 @@ void Current() {
   EXPECT(cudaMallocAsync(&more, 2 * kMiB, nullptr) == cudaErrorMemoryAllocation);  // its own limit
   cudaGetLastError();
   CHECK(cudaFree(block));
-  CUmemLocation location{CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  CUmemLocation location{CU_MEM_LOCATION_TYPE_DEVICE, 0};
   CUmemoryPool by_place = nullptr;
   CU_CHECK(CU(cuMemGetMemPool)(&by_place, &location, CU_MEM_ALLOCATION_TYPE_PINNED));
   EXPECT(by_place == own);
