@@ -91,7 +91,8 @@ void ApplyAccounts(const Below& below, const Apply& apply,
                    const std::function<std::string()>& any_claim) {
   User user{"ann", "t", {{Role::kUser, ""}}, false, 7, 0};
   apply(AccountEvent{AddUser{user}, 7});
-  apply(AccountEvent{SetRole{"ann", {Role::kAdmin, "p"}, below(2) == 0}, 7});
+  const bool is_taken = below(2) == 0;
+  apply(AccountEvent{SetRole{"ann", {Role::kAdmin, "p"}, is_taken}, 7});
   AccessToken token;
   token.id = "0123456789abcde" + std::to_string(below(3));
   token.user = "ann";
