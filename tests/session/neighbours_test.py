@@ -135,7 +135,7 @@ class Neighbours(unittest.TestCase):
             lambda: progress(neighbour) - done >= 4, 120, "it keeps others out for a second at most"
         )
         self.goes_on(
-            neighbour, window_ns=4 * WINDOW_NS
+            neighbour, window_ns=16 * WINDOW_NS
         )  # turns of up to a second: whole ones are counted
         self.assertIsNone(hostile.process.poll(), "nobody ended it")
         self.check_memory(server)
