@@ -39,7 +39,7 @@ class Containers(unittest.TestCase):
             done = jail.run(BUILD / "examples" / name, **reach(self.server.url))
             self.right(done, name)
             self.assertLessEqual(done.stderr.count(CACHE_LINE), 1, done.stderr)
-            lines.update(line.split("] ")[-1] for line in done.stderr.splitlines())
+            lines.update(line.split(" farcall-client: ")[-1] for line in done.stderr.splitlines())
         return lines
 
     def with_farcall_run(self, kind, *flags):
