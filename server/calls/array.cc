@@ -184,7 +184,7 @@ Status Destroy(ServeCall& call, HandleKind kind, CUresult (*destroy)(Native)) {
   };
   CUresult idle = CUDA_SUCCESS;
   call.parked = true;
-  if (!session.Fence(*call.context, end, &idle)) {
+  if (!session.streams().Fence(*call.context, end, &idle)) {
     end(idle);
   }
   return {};

@@ -58,7 +58,7 @@ void EndBehindHelpers(Session& session, const std::function<void()>& end) {
 ContextState& ComeToLife(Session& session, HandleParts parts, CUcontext native, int device,
                          bool is_primary) {
   auto slot = static_cast<uint16_t>(parts.index);
-  ContextState& context = session.MakeContext(slot);
+  ContextState& context = session.contexts().Make(slot);
   context.generation = parts.generation;
   context.device = device;
   context.is_primary = is_primary;
@@ -73,7 +73,7 @@ ContextState& ComeToLife(Session& session, HandleParts parts, CUcontext native, 
 
 void EndContext(ServeCall& call, ContextState* context, std::function<CUresult()> end) {
   Session& session = call.session;
-  session.MakeCurrent(context);
+  session.contexts().MakeCurrent(context);
   auto destroy = [&session, &api = call.api, context, header = call.header, end](CUresult) {
     auto now = [&session, &api, context, header, end] {
       session.completion().Drain(context->native);
@@ -88,11 +88,11 @@ void EndContext(ServeCall& call, ContextState* context, std::function<CUresult()
     };
     EndBehindHelpers(session, now);
   };
-  session.FenceFrees(*context);  // at the frame's end there is no context to fence in
+  session.contexts().FenceFrees(*context);  // at the frame's end there is no context to fence in
   CUresult idle = CUDA_SUCCESS;
-  bool waits = session.Fence(*context, destroy, &idle);
+  bool waits = session.streams().Fence(*context, destroy, &idle);
   KillHandles(session, *context);
-  session.MakeCurrent(nullptr);
+  session.contexts().MakeCurrent(nullptr);
   call.parked = true;
   if (!waits) {
     destroy(idle);
@@ -189,7 +189,7 @@ Status Serve_cuCtxDestroy_v2(ServeCall& call) {
     return call.RejectStatus();
   }
   Session& session = call.session;
-  ContextState* context = session.context(static_cast<uint16_t>(SplitHandle(wire).index));
+  ContextState* context = session.contexts().at(static_cast<uint16_t>(SplitHandle(wire).index));
   if (context->is_primary || context->green != nullptr) {
     call.result = CUDA_ERROR_INVALID_CONTEXT;
     return {};
@@ -215,7 +215,7 @@ Status Serve_cuDevicePrimaryCtxReset_v2(ServeCall& call) {
   }
   ContextState* context = nullptr;
   session.table(HandleKind::kContext).ForEachLive([&](uint32_t index, uint16_t, void*, void*) {
-    ContextState* candidate = session.context(static_cast<uint16_t>(index));
+    ContextState* candidate = session.contexts().at(static_cast<uint16_t>(index));
     if (candidate != nullptr && candidate->is_primary && candidate->device == device) {
       context = candidate;
     }
@@ -241,7 +241,7 @@ Status Serve_cuDevicePrimaryCtxReset_v2(ServeCall& call) {
   // What it ends is gone for the log from here on; it ends behind the slow calls that have it.
   if (context != nullptr) {
     KillHandles(session, *context);
-    session.MakeCurrent(nullptr);
+    session.contexts().MakeCurrent(nullptr);
   }
   call.parked = true;
   EndBehindHelpers(session, now);

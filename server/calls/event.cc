@@ -81,7 +81,7 @@ void AwaitForeign(ServeCall& call, CUevent event) {
   StreamState& stream = context.foreign_waits;
   if (stream.native == nullptr) {
     call.result = call.api.cuStreamCreate(&stream.native, CU_STREAM_NON_BLOCKING);
-    stream.key = call.session.NewStreamKey();
+    stream.key = call.session.streams().NewKey();
     stream.context = &context;
   }
   if (call.result == CUDA_SUCCESS) {
@@ -90,7 +90,7 @@ void AwaitForeign(ServeCall& call, CUevent event) {
   if (call.result != CUDA_SUCCESS) {
     return;
   }
-  call.parked = call.session.FenceStream(
+  call.parked = call.session.streams().FenceStream(
       stream,
       [&session = call.session, header = call.header](CUresult result) {
         session.Answer(header, result, {});
@@ -159,10 +159,10 @@ Status Serve_cuEventRecordWithFlags(ServeCall& call) {
     PushCompleted(session, wire_event, call.header.serial, call.result);  // the client asks
     return {};
   }
-  if (session.capturing(stream->native)) {
+  if (session.streams().capturing(stream->native)) {
     return {};
   }
-  session.MarkActive(*stream);
+  session.streams().MarkActive(*stream);
   state->serial = call.header.serial;
   const std::optional<Pair> pair = PairOf(call, state, event, wire_from, from_serial);
   // Watched by an event of ours at the same place: the program may record its own again, or destroy
@@ -198,7 +198,8 @@ Status Serve_cuCtxRecordEvent(ServeCall& call) {
   }
   auto* state = static_cast<EventState*>(call.ResolveExtra(HandleKind::kEvent, wire_event));
   Session& session = call.session;
-  ContextState* context = session.context(static_cast<uint16_t>(SplitHandle(wire_context).index));
+  ContextState* context =
+      session.contexts().at(static_cast<uint16_t>(SplitHandle(wire_context).index));
   state->last = nullptr;
   if (context->green != nullptr && call.api.cuGreenCtxRecordEvent != nullptr) {
     call.result = call.api.cuGreenCtxRecordEvent(context->green, event);
@@ -212,15 +213,15 @@ Status Serve_cuCtxRecordEvent(ServeCall& call) {
     return {};
   }
   auto watch = session.completion().AddManual(
-      session.NewStreamKey(), context->native,
+      session.streams().NewKey(), context->native,
       [&session, wire_event, serial = call.header.serial](CUresult result) {
         PushCompleted(session, wire_event, serial, result);
       });
   state->last = watch;
-  session.MakeCurrent(context);
+  session.contexts().MakeCurrent(context);
   auto reached = [&session, watch](CUresult) { session.completion().Signal(watch); };
   CUresult idle = CUDA_SUCCESS;
-  if (!session.Fence(*context, reached, &idle)) {
+  if (!session.streams().Fence(*context, reached, &idle)) {
     reached(idle);
   }
   return {};

@@ -222,7 +222,7 @@ Status Serve_cuGreenCtxDestroy(ServeCall& call) {
     return call.RejectStatus();
   }
   ContextState* context =
-      call.session.context(static_cast<uint16_t>(SplitHandle(wire_context).index));
+      call.session.contexts().at(static_cast<uint16_t>(SplitHandle(wire_context).index));
   if (context->green != green) {
     return call.Malformed("a context that is not the green one's");
   }

@@ -52,7 +52,7 @@ SlotPool::Slot TakeReadbackSlot(ServeCall& call, SlotPool& pool, StreamState& st
     ++*stream.readback_slots;
     return slot;
   }
-  call.turn.awaits_bytes = IsOwn(stream) && !call.session.capturing(stream.native);
+  call.turn.awaits_bytes = IsOwn(stream) && !call.session.streams().capturing(stream.native);
   call.stalled = true;
   return slot;
 }
@@ -69,7 +69,7 @@ void GiveBack(SlotPool& pool, SlotPool::Slot slot, const HeldSlots& held) {
 Status UploadInline(ServeCall& call, StreamState& stream, std::span<const std::byte> bytes,
                     const CopyIn& copy) {
   const std::byte* source = bytes.data();
-  if (call.session.capturing(stream.native)) {
+  if (call.session.streams().capturing(stream.native)) {
     source = call.session.retained().KeepBytes(bytes);
   }
   // Pageable memory: the driver has taken the bytes when it returns.
@@ -112,13 +112,13 @@ Status UploadLanded(ServeCall& call, StreamState& stream, uint64_t bytes, uint64
     case Landing::Cover::kAwaited:
       // An own stream's copy is asynchronous: only what is ordered with it waits for its bytes.
       call.turn.awaits_bytes =
-          (bytes_follow || IsOwn(stream)) && !call.session.capturing(stream.native);
+          (bytes_follow || IsOwn(stream)) && !call.session.streams().capturing(stream.native);
       call.stalled = true;
       return {};
     case Landing::Cover::kWhole:
       break;
   }
-  bool captured = call.session.capturing(stream.native);
+  bool captured = call.session.streams().capturing(stream.native);
   std::vector<Landing::Piece> pieces;
   if (!landing.Claim(transfer, offset, bytes, !captured, &pieces)) {
     return call.Malformed("bytes of a transfer that were used before");
@@ -192,7 +192,7 @@ void ReadAtOnce(ServeCall& call, StreamState& stream, uint64_t bytes, const Copy
   }
   const CUcontext native = stream.context->native;
   if (session.completion().idle()) {
-    session.NoteIdle(stream);
+    session.streams().NoteIdle(stream);
     session.output().FlushPrintf(native);
     return;
   }
@@ -213,7 +213,7 @@ Status ReadInline(ServeCall& call, StreamState& stream, uint64_t bytes, const Co
   if (bytes > kMaxInlineBytes || (call.header.flags & kWantReply) == 0) {
     return call.Malformed("bytes in a reply");
   }
-  if (session.StartsAtOnce(stream)) {
+  if (session.streams().StartsAtOnce(stream)) {
     ReadAtOnce(call, stream, bytes, copy);
     return {};
   }

@@ -73,7 +73,7 @@ void CUDA_CB Run(void* data) {
   auto gate = std::make_shared<Turnstile>();
   Completion& completion = host->session->completion();
   if (host->in_graph) {
-    completion.Signal(completion.AddManual(host->session->NewStreamKey(), nullptr,
+    completion.Signal(completion.AddManual(host->session->streams().NewKey(), nullptr,
                                            [host, gate](CUresult) { AskClient(*host, gate); }));
   } else if (completion.Attach(host->watch, [host, gate](CUresult) { AskClient(*host, gate); })) {
     completion.Signal(host->watch);
@@ -112,9 +112,9 @@ Status Serve_cuLaunchHostFunc(ServeCall& call) {
     return call.RejectStatus();
   }
   Session& session = call.session;
-  session.MarkActive(*stream);
+  session.streams().MarkActive(*stream);
   auto* host = new HostFunction{
-      &session, function, user_data, wire_stream, session.capturing(stream->native), {}};
+      &session, function, user_data, wire_stream, session.streams().capturing(stream->native), {}};
   if (!host->in_graph) {
     host->watch =
         session.completion().AddManual(stream->key, stream->context->native, [](CUresult) {});

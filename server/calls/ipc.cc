@@ -70,7 +70,7 @@ Status Serve_cuIpcCloseMemHandle(ServeCall& call) {
     });
   };
   CUresult result = CUDA_SUCCESS;
-  if (!session.Fence(*call.context, close, &result)) {
+  if (!session.streams().Fence(*call.context, close, &result)) {
     close(result);
   }
   return {};

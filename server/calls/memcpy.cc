@@ -27,8 +27,8 @@ Status Serve_cuMemcpyHtoDAsync_v2(ServeCall& call) {
     bool failed = transfer != 0 && !call.rejected() && !call.stalled;
     return failed ? SkipLanded(call, bytes, transfer, offset) : call.RejectStatus();
   }
-  call.session.MarkActive(*stream);
-  call.session.NoteWork(*stream);
+  call.session.streams().MarkActive(*stream);
+  call.session.streams().NoteWork(*stream);
   CopyIn copy = [&](const std::byte* source, uint64_t at, uint64_t length) {
     return call.api.cuMemcpyHtoDAsync_v2(dst + at, source, length, stream->native);
   };
@@ -51,12 +51,12 @@ Status Serve_cuMemcpyDtoHAsync_v2(ServeCall& call) {
   if (!call.ready()) {
     return call.RejectStatus();
   }
-  if (call.session.capturing(stream->native)) {
+  if (call.session.streams().capturing(stream->native)) {
     call.result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     call.detail = "cuMemcpyDtoHAsync_v2: a copy to the host cannot be captured";
     return {};
   }
-  call.session.MarkActive(*stream);
+  call.session.streams().MarkActive(*stream);
   CopyOut copy = [&](std::byte* destination, uint64_t at, uint64_t length) {
     return call.api.cuMemcpyDtoHAsync_v2(destination, src + at, length, stream->native);
   };

@@ -260,8 +260,8 @@ Status Serve_cuMemcpy3DAsync_v2(ServeCall& call) {
     bool failed = unused && !call.rejected() && !call.stalled;
     return failed ? SkipLanded(call, bytes, transfer, 0) : call.RejectStatus();
   }
-  call.session.MarkActive(*stream);
-  call.session.NoteWork(*stream);
+  call.session.streams().MarkActive(*stream);
+  call.session.streams().NoteWork(*stream);
   if (!box.source.on_host() && !box.destination.on_host()) {
     call.result = CopyOnDevice(call, box, stream->native);
     return {};
@@ -269,7 +269,7 @@ Status Serve_cuMemcpy3DAsync_v2(ServeCall& call) {
   if (!box.destination.on_host()) {
     return Upload(call, box, *stream, bytes, transfer, inline_bytes);
   }
-  if (call.session.capturing(stream->native)) {
+  if (call.session.streams().capturing(stream->native)) {
     call.result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     call.detail = "cuMemcpy3DAsync_v2: a copy to the host cannot be captured";
     return {};

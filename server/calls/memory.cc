@@ -55,7 +55,7 @@ Status Serve_cuMemFree_v2(ServeCall& call) {
       session.OnMemoryHelper([&session, freed, native] { session.FinishFree(native, freed); });
     };
   }
-  session.NoteFree(*call.context, epoch, std::move(finish));
+  session.contexts().NoteFree(*call.context, epoch, std::move(finish));
   return {};
 }
 

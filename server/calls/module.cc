@@ -161,7 +161,7 @@ class ContextLoan {
     if (call.context != nullptr) {
       return;  // it is current
     }
-    const auto live = call.session.LiveContexts();
+    const auto live = call.session.contexts().Live();
     CUcontext native = live.empty() ? nullptr : live.begin()->second;
     is_new_ = native == nullptr && api_.cuDevicePrimaryCtxRetain(&native, device_) == CUDA_SUCCESS;
     if (native != nullptr) {
@@ -307,7 +307,7 @@ Status Serve_cuModuleUnload(ServeCall& call) {
   };
   CUresult idle = CUDA_SUCCESS;
   call.parked = true;
-  if (!session.Fence(*call.context, unload, &idle)) {
+  if (!session.streams().Fence(*call.context, unload, &idle)) {
     unload(idle);
   }
   return {};

@@ -80,13 +80,13 @@ Status Serve_cuStreamSynchronize(ServeCall& call) {
   }
   Session& session = call.session;
   if (stream->context != nullptr) {
-    session.MakeCurrent(stream->context);
+    session.contexts().MakeCurrent(stream->context);
   }
   if (is_barrier) {
     return Barrier(call, *stream);
   }
   CUcontext context = stream->context == nullptr ? nullptr : stream->context->native;
-  call.parked = session.FenceStream(
+  call.parked = session.streams().FenceStream(
       *stream,
       [&session, context, header = call.header](CUresult result) {
         session.output().FlushPrintf(context);
@@ -117,7 +117,7 @@ Status Serve_cuStreamQuery(ServeCall& call) {
   }
   // Complete, but bytes of copies may be still to be sent, or events to be told of: "ready" may
   // only follow them.
-  call.parked = call.session.FenceStream(
+  call.parked = call.session.streams().FenceStream(
       *stream,
       [&session = call.session, header = call.header](CUresult result) {
         session.Answer(header, result, {});
@@ -136,9 +136,10 @@ Status Serve_cuCtxSynchronize_v2(ServeCall& call) {
     return call.RejectStatus();
   }
   Session& session = call.session;
-  ContextState* context = session.context(static_cast<uint16_t>(SplitHandle(wire_context).index));
-  session.MakeCurrent(context);
-  call.parked = session.Fence(
+  ContextState* context =
+      session.contexts().at(static_cast<uint16_t>(SplitHandle(wire_context).index));
+  session.contexts().MakeCurrent(context);
+  call.parked = session.streams().Fence(
       *context,
       [&session, native = context->native, header = call.header](CUresult result) {
         session.output().FlushPrintf(native);

@@ -155,7 +155,7 @@ void LibraryCall::Finish() {
   if (status != 0 || stream == nullptr) {
     return answer(call.result);
   }
-  if (!call.session.FenceStream(*stream, answer, &result)) {
+  if (!call.session.streams().FenceStream(*stream, answer, &result)) {
     answer(result);
   }
 }

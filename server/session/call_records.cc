@@ -20,7 +20,7 @@ class CallRecords::One final : public RecordPipeline::Call {
     }
     const uint64_t key = WorkKey(record_);
     // Captured, it costs nothing now: that must not be learnt for when it runs.
-    return key != 0 && records_.session_.captures() > 0 ? ~key : key;
+    return key != 0 && records_.session_.streams().captures() > 0 ? ~key : key;
   }
 
   Status Submit(uint64_t) override {
@@ -35,7 +35,7 @@ class CallRecords::One final : public RecordPipeline::Call {
   }
 
   void Finish() override {
-    records_.session_.NoteCapture(info_.capture, call_.result);
+    records_.session_.streams().NoteCapture(info_.capture, call_.result);
     records_.session_.Finish(call_);
   }
 

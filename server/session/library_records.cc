@@ -98,7 +98,7 @@ class LibraryRecords::One final : public RecordPipeline::Call {
     }
     const uint64_t key = WorkOf(header_, record_.body);
     // Captured, it costs nothing now: that must not be learnt for when it runs.
-    return !row_.slow && records_.session_.captures() > 0 ? ~key : key;
+    return !row_.slow && records_.session_.streams().captures() > 0 ? ~key : key;
   }
 
   Status Submit(uint64_t work) override {
@@ -306,7 +306,7 @@ Status LibraryRecords::Serve(const RecordView& record, Turn& turn, Served* serve
 // stream waits for may come by the log.
 bool LibraryRecords::IsIdle(ServeCall& call, uint64_t wire_stream) {
   StreamState* stream = call.FindStream(wire_stream);
-  if (stream == nullptr || session_.capturing(stream->native)) {
+  if (stream == nullptr || session_.streams().capturing(stream->native)) {
     return true;
   }
   CUresult state = api_.cuStreamQuery(stream->native);
@@ -316,7 +316,7 @@ bool LibraryRecords::IsIdle(ServeCall& call, uint64_t wire_stream) {
   if (call.turn.progress == 0) {
     call.turn.progress = 1;
     CUresult result = CUDA_SUCCESS;
-    session_.FenceStream(
+    session_.streams().FenceStream(
         *stream, [this](CUresult) { session_.Wake(); }, &result);
   }
   return false;
@@ -349,8 +349,8 @@ Status LibraryRecords::SubmitSlow(const ServeCall& call, const RecordView& recor
     work = gate_.StartSlow(call.context->device, admitted);
   }
   if (row.works) {  // on the helper a library works on the default stream
-    session_.MarkActive(*session_.LegacyStream(*call.context));
-    session_.NoteWork(*session_.LegacyStream(*call.context));
+    session_.streams().MarkActive(call.context->legacy);
+    session_.streams().NoteWork(call.context->legacy);
   }
   std::shared_ptr<void> held;
   FARCALL_TRY(HoldObjects(record, header, row, call.context, &held));

@@ -14,7 +14,8 @@ Status SessionLoop::ServeHostMemory(const RecordHeader& header, Reader& in, bool
                                     Served* served) {
   ContextState* context = nullptr;
   bool stalled = false;
-  const CUresult found = session_->FindContext(header, &context, &stalled);
+  const CUresult found =
+      session_->contexts().Find(header, session_->helper_busy(), &context, &stalled);
   if (stalled) {  // it is still in the making
     *served = Served::kStalled;
     return {};
@@ -80,8 +81,8 @@ Status SessionLoop::ServeHostWindowEnd(const RecordHeader& header, Reader& in, S
   }
   ContextState* context = nullptr;
   bool stalled = false;
-  session_->FindContext(header, &context, &stalled);
-  session_->MakeCurrent(context);
+  session_->contexts().Find(header, session_->helper_busy(), &context, &stalled);
+  session_->contexts().MakeCurrent(context);
   if (!session_->mirrors().Remove(address)) {
     return Malformed(header, "kHostWindowEnd of what is not mirrored");
   }

@@ -83,7 +83,7 @@ Status SessionLoop::ServeRecords(std::span<const std::byte> records, uint64_t ch
 // A record that waits for bytes, or for one that does, leaves the log so that others may pass.
 // While a stream captures, the latter keep their places: what is captured follows the log.
 bool SessionLoop::MoveAside(const RecordView& record) {
-  bool may_leave = head_.awaits_bytes || (head_.blocked && session_->captures() == 0);
+  bool may_leave = head_.awaits_bytes || (head_.blocked && session_->streams().captures() == 0);
   if (!may_leave || session_->side_queue().bytes() > kMaxBacklogBytes) {
     return false;
   }

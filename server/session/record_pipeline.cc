@@ -14,7 +14,8 @@ Status RecordPipeline::Pass(ServeCall& call, const Nature& nature, Call& body, S
     return {};
   }
   if (nature.has_context || nature.needs_context) {
-    const CUresult found = session_.FindContext(call.header, &call.context, &call.stalled);
+    const CUresult found =
+        session_.contexts().Find(call.header, session_.helper_busy(), &call.context, &call.stalled);
     if (call.stalled) {
       return {};
     }
@@ -32,7 +33,7 @@ Status RecordPipeline::Pass(ServeCall& call, const Nature& nature, Call& body, S
       return body.Submit(work);
     }
     if (call.context != nullptr) {
-      session_.MakeCurrent(call.context);
+      session_.contexts().MakeCurrent(call.context);
     }
     FARCALL_TRY(body.Serve());
     if (call.stalled && !call.rejected()) {

@@ -39,7 +39,7 @@ SessionLoop::SessionLoop(const DriverApi& api, const SessionOptions& options, Me
       session_(std::make_unique<Session>(api, options, broker, *link_)),
       gate_(api, options.gate, options.clock,
             [this](int device, std::function<void()> done) {
-              session_->FenceDevice(device, std::move(done));
+              session_->contexts().FenceDevice(device, std::move(done));
             }),
       pipeline_(*session_, gate_),
       calls_(*session_, api, pipeline_, gate_, [this](const Status& why) { Stop(why); }),
@@ -227,7 +227,7 @@ Status SessionLoop::OnFrame(const FrameView& frame) {
 }
 
 void SessionLoop::EndOfFrame() {
-  session_->FenceNotedFrees();
+  session_->contexts().FenceNotedFrees();
   gate_.Serve();
   session_->outbox().Flush();
 }
@@ -265,7 +265,7 @@ void SessionLoop::FenceAll(std::function<void()> done) {
     }
   };
   for (int device = 0; device < options_.devices; ++device) {
-    session_->FenceDevice(device, one_less);
+    session_->contexts().FenceDevice(device, one_less);
   }
   one_less();
 }

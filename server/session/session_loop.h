@@ -94,7 +94,7 @@ class SessionLoop final : public LinkObserver, private SwapGround {
   // ---- SwapGround
   void FenceAll(std::function<void()> done) override;
   bool Quiet() override { return session_->Quiet(); }
-  std::map<int, CUcontext> Contexts() override { return session_->LiveContexts(); }
+  std::map<int, CUcontext> Contexts() override { return session_->contexts().Live(); }
   DeviceMemory& SwappedMemory() override { return session_->memory(); }
 
   const DriverApi& api_;

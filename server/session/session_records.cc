@@ -111,7 +111,7 @@ Status SessionLoop::ServeFenceFrees(const RecordHeader& header, Reader& in, Serv
   }
   ContextState* context = nullptr;
   bool stalled = false;
-  CUresult result = session_->FindContext(header, &context, &stalled);
+  CUresult result = session_->contexts().Find(header, session_->helper_busy(), &context, &stalled);
   if (context == nullptr) {
     session_->Answer(header, stalled ? CUDA_ERROR_INVALID_CONTEXT : result, {});
     return {};
@@ -120,12 +120,13 @@ Status SessionLoop::ServeFenceFrees(const RecordHeader& header, Reader& in, Serv
     return Malformed(header, "kFenceFrees of epoch " + std::to_string(epoch) +
                                  ", the last free was " + std::to_string(context->noted_epoch));
   }
-  session_->FenceFrees(*context);
+  session_->contexts().FenceFrees(*context);
   auto reply = [session = session_.get(), header](CUresult status) {
     session->Answer(header, status, {});
   };
-  session_->MakeCurrent(context);
-  if (context->freed_epoch.load() >= epoch || !session_->Fence(*context, reply, &result)) {
+  session_->contexts().MakeCurrent(context);
+  if (context->freed_epoch.load() >= epoch ||
+      !session_->streams().Fence(*context, reply, &result)) {
     reply(CUDA_SUCCESS);
   }
   return {};

@@ -155,8 +155,8 @@ StreamState* ServeCall::FindStream(uint64_t wire) {
       result = CUDA_ERROR_NOT_SUPPORTED;  // per-thread streams are the issue thread's
       return nullptr;
     }
-    StreamState* stream = wire == 1 ? session.LegacyStream(*context)
-                                    : session.PerThreadStream(*context, header.thread, &result);
+    StreamState* stream = wire == 1 ? &context->legacy
+                                    : session.streams().PerThread(*context, header.thread, &result);
     return stream != nullptr && MayUse(*stream) ? stream : nullptr;
   }
   return static_cast<StreamState*>(ResolveExtra(HandleKind::kStream, wire));
@@ -168,9 +168,9 @@ CUstream ServeCall::ResolveStream(uint64_t wire) {
     return nullptr;
   }
   if (!on_helper) {
-    session.MarkActive(*stream);
+    session.streams().MarkActive(*stream);
   }
-  session.NoteWork(*stream);
+  session.streams().NoteWork(*stream);
   return stream->native;
 }
 
@@ -228,7 +228,7 @@ void ServeCall::Insert(HandleKind kind, uint64_t wire, void* native) {
   void* extra = nullptr;
   if (kind == HandleKind::kStream) {
     auto* stream =
-        new StreamState{session.NewStreamKey(), static_cast<CUstream>(native), context, false};
+        new StreamState{session.streams().NewKey(), static_cast<CUstream>(native), context, false};
     unsigned flags = 0;
     stream->blocking = api.cuStreamGetFlags == nullptr ||
                        api.cuStreamGetFlags(stream->native, &flags) != CUDA_SUCCESS ||
@@ -263,7 +263,7 @@ void ServeCall::Erase(HandleKind kind, uint64_t wire) {
     return;
   }
   if (kind == HandleKind::kStream) {
-    session.Orphan(*static_cast<StreamState*>(found.extra));
+    session.streams().Orphan(*static_cast<StreamState*>(found.extra));
   }
   session.table(kind).Kill(parts.index, parts.generation);
   DeleteExtra(kind, found.extra);

@@ -61,7 +61,14 @@ Session::Session(const DriverApi& api, const SessionOptions& options, MemoryBrok
                 }
                 outbox_.Push(SessionCall::kOutput, body.bytes());
               }),
-      contexts_(UINT16_MAX + 1),
+      streams_(api, completion_, mirror_reports_, options.gate),
+      contexts_(api, table(HandleKind::kContext), streams_, options.clock,
+                [this](uint16_t slot, uint64_t epoch) {
+                  Builder body;
+                  body.Put<uint16_t>(slot);
+                  body.Put<uint64_t>(epoch);
+                  outbox_.Push(SessionCall::kFreed, body.bytes());
+                }),
       completion_(api,
                   [this] {
                     outbox_.Flush();
@@ -160,105 +167,9 @@ void Session::GrantFirstCredit(int device) {
   }
 }
 
-void Session::FenceFrees(ContextState& context) {
-  if (context.noted_epoch <= context.fenced_epoch) {
-    return;
-  }
-  context.fenced_epoch = context.noted_epoch;
-  auto frees = std::make_shared<std::vector<std::function<void()>>>(std::move(context.noted_frees));
-  context.noted_frees.clear();
-  ContextState* of = &context;
-  auto passed = [this, of, epoch = context.noted_epoch, frees](CUresult) {
-    for (std::function<void()>& free : *frees) {
-      free();
-    }
-    uint64_t before = of->freed_epoch.load();
-    if (before >= epoch) {
-      return;
-    }
-    of->freed_epoch.store(epoch);
-    Builder body;
-    body.Put<uint16_t>(of->slot);
-    body.Put<uint64_t>(epoch);
-    outbox_.Push(SessionCall::kFreed, body.bytes());
-  };
-  MakeCurrent(&context);
-  CUresult result = CUDA_SUCCESS;
-  if (!Fence(context, passed, &result)) {
-    passed(result);
-  }
-}
-
-void Session::FenceNotedFrees() {
-  for (uint16_t slot : dirty_contexts_) {
-    ContextState* context = contexts_[slot];
-    if (context != nullptr && context->native != nullptr) {
-      FenceFrees(*context);
-    }
-  }
-  dirty_contexts_.clear();
-}
-
-void Session::NoteFree(ContextState& context, uint64_t epoch, std::function<void()> free) {
-  if (context.noted_epoch == context.fenced_epoch) {
-    dirty_contexts_.push_back(context.slot);
-  }
-  context.noted_epoch = epoch;
-  if (free) {
-    context.noted_frees.push_back(std::move(free));
-  }
-}
-
 void Session::FinishFree(CUcontext context, const DeviceMemory::Freed& freed) {
   CurrentContext::Set(api_, context);
   memory_.FinishFree(freed);
-}
-
-CUresult Session::FindContext(const RecordHeader& header, ContextState** context, bool* stalled) {
-  if (header.context == 0) {
-    return CUDA_ERROR_INVALID_CONTEXT;
-  }
-  bool may_come = helper_.busy();
-  // The slot's newest life: the client says the slot only.
-  HandleTable::Found found = table(HandleKind::kContext).FindNewest(header.context);
-  switch (found.state) {
-    case HandleTable::State::kLive:
-      *context = contexts_[header.context];
-      return CUDA_SUCCESS;
-    case HandleTable::State::kPending:
-      *stalled = true;
-      return CUDA_SUCCESS;
-    case HandleTable::State::kFailed:
-      return CUDA_ERROR_INVALID_CONTEXT;
-    default:
-      break;
-  }
-  if (may_come) {
-    *stalled = true;
-    return CUDA_SUCCESS;
-  }
-  return found.state == HandleTable::State::kDead ? CUDA_ERROR_CONTEXT_IS_DESTROYED
-                                                  : CUDA_ERROR_INVALID_CONTEXT;
-}
-
-// Late answers may name contexts that are gone.
-bool Session::IsLive(const ContextState& context) {
-  return contexts_[context.slot] == &context &&
-         table(HandleKind::kContext).FindNewest(context.slot).state == HandleTable::State::kLive;
-}
-
-std::map<int, CUcontext> Session::LiveContexts() {
-  std::map<int, CUcontext> contexts;
-  for (const std::unique_ptr<ContextState>& context : all_contexts_) {
-    if (context->native != nullptr && IsLive(*context)) {
-      contexts.try_emplace(context->device, context->native);
-    }
-  }
-  return contexts;
-}
-
-void Session::MakeCurrent(ContextState* context) {
-  CurrentContext::Set(api_, context == nullptr ? nullptr : context->native);
 }
 
 void Session::ForgetContext(CUcontext context) {
@@ -276,36 +187,10 @@ void Session::ForgetContext(CUcontext context) {
   output_.ForgetContext(context);
 }
 
-void Session::NoteCapture(CallCapture capture, CUresult result) {
-  switch (capture) {
-    case CallCapture::kBegins:
-      captures_ += result == CUDA_SUCCESS ? 1 : 0;
-      return;
-    case CallCapture::kEnds:
-      // An invalid capture is over as well.
-      captures_ -= result == CUDA_SUCCESS || result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED ||
-                           result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED
-                       ? 1
-                       : 0;
-      return;
-    default:
-      return;
-  }
-}
-
-bool Session::capturing(CUstream stream) {
-  if (captures_.load() <= 0) {
-    return false;
-  }
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  return api_.cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS &&
-         status != CU_STREAM_CAPTURE_STATUS_NONE;
-}
-
 // A helper that waits for room works with nothing: it may be the very room others wait for.
 bool Session::Quiet() const {
   int busy = (helper_.busy() ? 1 : 0) + (memory_helper_.busy() ? 1 : 0);
-  return captures_.load() == 0 && completion_.idle() && !library_helper_.busy() &&
+  return streams_.captures() == 0 && completion_.idle() && !library_helper_.busy() &&
          busy <= broker_.waiting_charges() + options_.swap->waiting_splits();
 }
 

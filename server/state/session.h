@@ -22,6 +22,7 @@
 #include "server/memory/mirrors.h"
 #include "server/memory/user_memory.h"
 #include "server/state/context_state.h"
+#include "server/state/contexts.h"
 #include "server/state/credit.h"
 #include "server/state/device_output.h"
 #include "server/state/handle_table.h"
@@ -34,6 +35,7 @@
 #include "server/state/serve.h"
 #include "server/state/session_options.h"
 #include "server/state/side_queue.h"
+#include "server/state/streams.h"
 #include "server/state/texture_objects.h"
 #include "transport/link.h"
 
@@ -66,6 +68,8 @@ class Session final {
   HostCalls& host_calls() { return host_calls_; }
   RetainedObjects& retained() { return retained_; }
   SideQueue& side_queue() { return side_; }
+  Streams& streams() { return streams_; }
+  Contexts& contexts() { return contexts_; }
   const SessionOptions& options() const { return options_; }
   HandleTable& table(HandleKind kind) { return tables_[static_cast<size_t>(kind)]; }
 
@@ -88,58 +92,13 @@ class Session final {
   bool MakeRoom(int device, uint64_t bytes);
   // A context has come to life on the device: its program will want memory.
   void GrantFirstCredit(int device);
-  // Submits the fence of the frees noted so far.
-  void FenceFrees(ContextState& context);
-  void NoteFree(ContextState& context, uint64_t epoch, std::function<void()> free);
-  // The same of all contexts with frees noted since the last time.
-  void FenceNotedFrees();
   void FinishFree(CUcontext context, const DeviceMemory::Freed& freed);
 
   // ---- contexts
-  // The context in `slot`, whatever its state; null if there never was one.
-  ContextState* context(uint16_t slot) const { return contexts_[slot]; }
-  ContextState& MakeContext(uint16_t slot);
-  // The one a record names: the slot's newest life. `*stalled`: it is still in the making.
-  CUresult FindContext(const RecordHeader& header, ContextState** context, bool* stalled);
-  // Of each device, the native one of a context that lives.
-  std::map<int, CUcontext> LiveContexts();
-  void MakeCurrent(ContextState* context);
   // The native context is about to go, and all that we keep in it.   Thread  the helper
   void ForgetContext(CUcontext context);
   // Others keep something in contexts too.   Before the session runs
   void OnForgetContext(std::function<void(CUcontext)> forget) { on_forget_ = std::move(forget); }
-
-  // ---- streams
-  StreamState* LegacyStream(ContextState& context) { return &context.legacy; }
-  StreamState* PerThreadStream(ContextState& context, uint16_t thread, CUresult* result);
-  uint64_t NewStreamKey() { return ++last_stream_key_; }
-  void MarkActive(StreamState& stream);
-  // Work that may write mirrored memory was put on the stream.
-  void NoteWork(const StreamState& stream) {
-    mirror_reports_.Submitted(stream.key, completion_.last_order());
-  }
-  // The stream has no work left.
-  void NoteIdle(const StreamState& stream) { mirror_reports_.Idle(stream.key); }
-  // The stream is about to be destroyed: what is on it still counts for the context's waits.
-  void Orphan(StreamState& stream);
-
-  // Whether a copy put on the stream now would begin at once: neither it nor what it is ordered
-  // with has work left. The context is current. False where the device's time is lent, too: then a
-  // wait for the device may be one for a neighbour.
-  bool StartsAtOnce(const StreamState& stream);
-
-  // Runs `done` once all work now on the context's streams has completed, with the first error.
-  // Parks even if idle while something passed is still to be told of. Returns false, `done` not
-  // run, if there was nothing to wait for.
-  bool Fence(ContextState& context, std::function<void(CUresult)> done, CUresult* result);
-  // The same for one stream.
-  bool FenceStream(StreamState& stream, std::function<void(CUresult)> done, CUresult* result);
-  // The same for all of a device's, whatever their errors.
-  void FenceDevice(int device, std::function<void()> done);
-  bool capturing(CUstream stream);
-  // How many captures are under way: `capturing` asks the driver only then.
-  int captures() const { return captures_.load(); }
-  void NoteCapture(CallCapture capture, CUresult result);
 
   // ---- order
   // So much of the log waits that no more of it is read.
@@ -195,11 +154,6 @@ class Session final {
   void Finish(const ServeCall& call);
 
  private:
-  void WaitForOrphans(CUcontext context, std::vector<std::shared_ptr<Watch>> orphans,
-                      std::function<void()> done);
-  // Those of a context that have work; the others are no longer active.
-  std::vector<StreamState*> BusyStreams(ContextState& context, CUresult* result);
-  bool IsLive(const ContextState& context);
   void DeleteExtras();
 
   const DriverApi& api_;
@@ -225,12 +179,9 @@ class Session final {
   HostCalls host_calls_;
   RetainedObjects retained_;
   std::array<HandleTable, static_cast<size_t>(HandleKind::kLast) + 1> tables_;
-  std::vector<ContextState*> contexts_;                      // by slot
-  std::vector<std::unique_ptr<ContextState>> all_contexts_;  // late answers may name gone ones
-  std::vector<uint16_t> dirty_contexts_;                     // with frees noted in this frame
+  Streams streams_;
+  Contexts contexts_;
   std::function<void(CUcontext)> on_forget_ = [](CUcontext) {};
-  std::atomic<uint64_t> last_stream_key_{0};
-  std::atomic<int> captures_{0};
   bool backlog_full_ = false;
   SideQueue side_;
 

@@ -105,13 +105,13 @@ void Prepare(Session& session) {
   server::Turn turn;
   server::ServeCall call(session, api, header, {}, turn);
   for (uint16_t slot = 1; slot <= 3; ++slot) {
-    server::ContextState& context = session.MakeContext(slot);
+    server::ContextState& context = session.contexts().Make(slot);
     context.generation = 1;
     context.native = static_cast<CUcontext>(NewNative());
     session.table(HandleKind::kContext)
         .Set(slot, 1, server::HandleTable::State::kLive, context.native);
   }
-  call.context = session.context(1);
+  call.context = session.contexts().at(1);
   for (uint32_t index = 1; index <= kStreams; ++index) {
     call.Insert(HandleKind::kStream, MakeHandle(HandleKind::kStream, index, 1), NewNative());
   }

@@ -130,7 +130,7 @@ std::set<HandleKind> KindsNamed(std::span<const uint8_t> input) {
 void Prepare(Session& session, const farcall::server::DriverApi& api,
              std::span<const uint8_t> input) {
   for (uint16_t slot = 1; slot <= farcall::fuzz::kContexts; ++slot) {
-    farcall::server::ContextState& context = session.MakeContext(slot);
+    farcall::server::ContextState& context = session.contexts().Make(slot);
     context.generation = 1;
     context.native = static_cast<CUcontext>(farcall::fuzz::NewNative());
     session.table(HandleKind::kContext)
@@ -139,7 +139,7 @@ void Prepare(Session& session, const farcall::server::DriverApi& api,
   farcall::RecordHeader header;
   farcall::server::Turn turn;
   farcall::server::ServeCall call(session, api, header, {}, turn);
-  call.context = session.context(1);
+  call.context = session.contexts().at(1);
   std::set<HandleKind> kinds = KindsNamed(input);
   bool has_nodes = kinds.erase(HandleKind::kGraphNode) != 0;
   kinds.erase(HandleKind::kMemHandle);  // physical memory is nobody's to make up: cuMemCreate

@@ -1,60 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contexts and streams as the session tracks them: which have work, and waiting for it.
-#include <algorithm>
+#include "server/state/streams.h"
 
-#include "server/device/event_clock.h"
+#include <algorithm>
+#include <utility>
+
+#include "server/device/current_context.h"
 #include "server/leases/compute_gate.h"
-#include "server/state/session.h"
+#include "server/state/countdown.h"
 
 namespace farcall::server {
 
-namespace {
-
-// One answer for several points: the first error, once all are reached.
-class Countdown {
- public:
-  Countdown(int count, std::function<void(CUresult)> done) : left_(count), done_(std::move(done)) {}
-  void Expect() {
-    std::lock_guard lock(mutex_);
-    ++left_;
-  }
-  void Reach(CUresult result) {
-    {
-      std::lock_guard lock(mutex_);
-      if (result != CUDA_SUCCESS && first_error_ == CUDA_SUCCESS) {
-        first_error_ = result;
-      }
-      if (--left_ != 0) {
-        return;
-      }
-    }
-    done_(first_error_);
-  }
-
- private:
-  std::mutex mutex_;
-  int left_;
-  CUresult first_error_ = CUDA_SUCCESS;
-  std::function<void(CUresult)> done_;
-};
-
-}  // namespace
-
-ContextState& Session::MakeContext(uint16_t slot) {
-  all_contexts_.push_back(std::make_unique<ContextState>());
-  contexts_[slot] = all_contexts_.back().get();
-  ContextState& context = *contexts_[slot];
-  context.slot = slot;
-  context.legacy = {NewStreamKey(), CU_STREAM_LEGACY, &context, false};
-  context.legacy.is_default = true;
-  return context;
-}
-
-StreamState* Session::PerThreadStream(ContextState& context, uint16_t thread, CUresult* result) {
+StreamState* Streams::PerThread(ContextState& context, uint16_t thread, CUresult* result) {
   std::unique_ptr<StreamState>& stream = context.per_thread[thread];
   if (stream == nullptr) {
     CUstream native = nullptr;
-    MakeCurrent(&context);
+    CurrentContext::Set(api_, context.native);
     CUresult created = api_.cuStreamCreate(&native, CU_STREAM_DEFAULT);
     if (created != CUDA_SUCCESS) {
       context.per_thread.erase(thread);
@@ -63,13 +23,13 @@ StreamState* Session::PerThreadStream(ContextState& context, uint16_t thread, CU
       }
       return nullptr;
     }
-    stream = std::make_unique<StreamState>(StreamState{NewStreamKey(), native, &context, false});
+    stream = std::make_unique<StreamState>(StreamState{NewKey(), native, &context, false});
     stream->per_thread = true;
   }
   return stream.get();
 }
 
-void Session::MarkActive(StreamState& stream) {
+void Streams::MarkActive(StreamState& stream) {
   if (stream.active || stream.context == nullptr) {
     return;
   }
@@ -77,7 +37,7 @@ void Session::MarkActive(StreamState& stream) {
   stream.context->active.push_back(&stream);
 }
 
-void Session::Orphan(StreamState& stream) {
+void Streams::Orphan(StreamState& stream) {
   if (!stream.active) {
     return;
   }
@@ -98,7 +58,7 @@ void Session::Orphan(StreamState& stream) {
   }
 }
 
-std::vector<StreamState*> Session::BusyStreams(ContextState& context, CUresult* result) {
+std::vector<StreamState*> Streams::Busy(ContextState& context, CUresult* result) {
   std::vector<StreamState*> busy;
   for (StreamState* stream : context.active) {
     if (capturing(stream->native)) {
@@ -121,8 +81,8 @@ std::vector<StreamState*> Session::BusyStreams(ContextState& context, CUresult* 
   return busy;
 }
 
-bool Session::Fence(ContextState& context, std::function<void(CUresult)> done, CUresult* result) {
-  std::vector<StreamState*> busy = BusyStreams(context, result);
+bool Streams::Fence(ContextState& context, std::function<void(CUresult)> done, CUresult* result) {
+  std::vector<StreamState*> busy = Busy(context, result);
   // Points that were passed may not have been told of, nor the bytes of copies sent.
   if (busy.empty() && context.orphans.empty() && completion_.idle()) {
     return false;
@@ -130,8 +90,7 @@ bool Session::Fence(ContextState& context, std::function<void(CUresult)> done, C
 
   auto all = std::make_shared<Countdown>(static_cast<int>(busy.size() + 1), std::move(done));
   for (StreamState* stream : busy) {
-    CUresult added = completion_.Add(stream->key, context.native, stream->native, false,
-                                     [all](CUresult reached) { all->Reach(reached); });
+    CUresult added = AddPoint(*stream, [all](CUresult reached) { all->Reach(reached); });
     if (added != CUDA_SUCCESS) {
       all->Reach(added);
     }
@@ -149,21 +108,21 @@ bool Session::Fence(ContextState& context, std::function<void(CUresult)> done, C
 
 // Rare: streams destroyed with work on them. Their own watches make them ready; this looks again
 // behind each.
-void Session::WaitForOrphans(CUcontext context, std::vector<std::shared_ptr<Watch>> orphans,
+void Streams::WaitForOrphans(CUcontext context, std::vector<std::shared_ptr<Watch>> orphans,
                              std::function<void()> done) {
   std::erase_if(orphans, [](const std::shared_ptr<Watch>& watch) { return watch->ready.load(); });
   if (orphans.empty()) {
     return done();
   }
-  auto again = completion_.AddManual(
-      NewStreamKey(), context,
-      [this, context, orphans, done](CUresult) { WaitForOrphans(context, orphans, done); });
+  auto again = completion_.AddManual(NewKey(), context, [this, context, orphans, done](CUresult) {
+    WaitForOrphans(context, orphans, done);
+  });
   again->ready.store(true);
 }
 
-bool Session::StartsAtOnce(const StreamState& stream) {
+bool Streams::StartsAtOnce(const StreamState& stream) {
   // To ask a stream amid a capture, or the default stream beside one, would end the capture.
-  const bool lent = options_.gate != nullptr && options_.gate->engaged();
+  const bool lent = gate_ != nullptr && gate_->engaged();
   if (lent || captures_ != 0 || stream.context == nullptr) {
     return false;
   }
@@ -187,12 +146,16 @@ bool Session::StartsAtOnce(const StreamState& stream) {
          });
 }
 
-bool Session::FenceStream(StreamState& stream, std::function<void(CUresult)> done,
+CUresult Streams::AddPoint(const StreamState& stream, std::function<void(CUresult)> reached) {
+  return completion_.Add(stream.key, stream.context->native, stream.native, false,
+                         std::move(reached));
+}
+
+bool Streams::FenceStream(StreamState& stream, std::function<void(CUresult)> done,
                           CUresult* result) {
   CUresult state = api_.cuStreamQuery(stream.native);
   if (state == CUDA_ERROR_NOT_READY) {
-    *result =
-        completion_.Add(stream.key, stream.context->native, stream.native, false, std::move(done));
+    *result = AddPoint(stream, std::move(done));
     return *result == CUDA_SUCCESS;
   }
   if (completion_.idle()) {
@@ -206,52 +169,30 @@ bool Session::FenceStream(StreamState& stream, std::function<void(CUresult)> don
   return true;
 }
 
-void Session::FenceDevice(int device, std::function<void()> done) {
-  std::vector<ContextState*> contexts;
-  for (const std::unique_ptr<ContextState>& context : all_contexts_) {
-    bool may_work = !context->active.empty() || !context->orphans.empty();
-    if (context->device == device && may_work && IsLive(*context)) {
-      contexts.push_back(context.get());
-    }
+void Streams::NoteCapture(CallCapture capture, CUresult result) {
+  switch (capture) {
+    case CallCapture::kBegins:
+      captures_ += result == CUDA_SUCCESS ? 1 : 0;
+      return;
+    case CallCapture::kEnds:
+      // An invalid capture is over as well.
+      captures_ -= result == CUDA_SUCCESS || result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED ||
+                           result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED
+                       ? 1
+                       : 0;
+      return;
+    default:
+      return;
   }
-  std::shared_ptr<EventClock::Batch> timed;
-  if (options_.clock != nullptr) {
-    timed = options_.clock->Close(device);
+}
+
+bool Streams::capturing(CUstream stream) {
+  if (captures_.load() <= 0) {
+    return false;
   }
-  auto all =
-      std::make_shared<Countdown>(1, [this, device, timed, done = std::move(done)](CUresult) {
-        if (timed != nullptr) {
-          options_.clock->Reached(device, *timed);
-        }
-        done();
-      });
-  const auto reached = [all](CUresult) { all->Reach(CUDA_SUCCESS); };  // errors: the application's
-  for (ContextState* context : contexts) {
-    MakeCurrent(context);
-    for (StreamState* stream : context->active) {
-      if (timed != nullptr && !capturing(stream->native)) {
-        options_.clock->End(*timed, context->native, stream->native);
-      }
-    }
-    CUresult result = CUDA_SUCCESS;
-    std::vector<StreamState*> busy = BusyStreams(*context, &result);
-    if (!context->orphans.empty()) {
-      all->Expect();
-      if (!Fence(*context, reached, &result)) {
-        reached(result);
-      }
-      continue;
-    }
-    // Nothing is told to the client: no point is needed but those that are not passed yet.
-    for (StreamState* stream : busy) {
-      all->Expect();
-      if (completion_.Add(stream->key, context->native, stream->native, false, reached) !=
-          CUDA_SUCCESS) {
-        reached(CUDA_SUCCESS);
-      }
-    }
-  }
-  all->Reach(CUDA_SUCCESS);
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return api_.cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS &&
+         status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
 }  // namespace farcall::server
