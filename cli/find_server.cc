@@ -13,7 +13,7 @@
 #include "proto/device_domain.h"
 #include "proto/fabric_transport.h"
 #include "proto/session_features.h"
-#include "server/supervisor/control_path.h"
+#include "server/supervisor/options/control_path.h"
 #include "transport/channel.h"
 #include "transport/handshake.h"
 #include "transport/tcp/tcp_channel.h"

@@ -8,7 +8,7 @@
 #include "cli/commands.h"
 #include "cli/serve_flags.h"
 #include "proto/printable.h"
-#include "server/supervisor/serve_options.h"
+#include "server/supervisor/options/serve_options.h"
 #include "server/supervisor/start_failure.h"
 #include "server/supervisor/supervisor.h"
 #include "settings/exit_code.h"

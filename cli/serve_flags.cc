@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/serve_flags.h"
 
-#include "server/supervisor/serve_settings.h"
+#include "server/supervisor/options/serve_settings.h"
 
 namespace farcall::cli {
 

@@ -11,7 +11,7 @@
 #include <memory>
 
 #include "cli/commands.h"
-#include "server/supervisor/serve_options.h"
+#include "server/supervisor/options/serve_options.h"
 #include "settings/exit_code.h"
 
 namespace farcall::cli {

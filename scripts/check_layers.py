@@ -43,8 +43,17 @@ LAYERS = {
     "server/device transport proto",
     "server/worker": "server/session server/nvml server/state server/memory server/leases server/device "
     "server/control server/confine transport proto quota toolkit cuda-abi settings",
-    "server/supervisor": "server/worker server/nvml server/library server/state server/leases server/device "
-    "server/control listener transport proto quota settings",
+    # The supervisor's parts; it includes all of them.
+    "server/supervisor/options": "server/worker quota transport proto settings",
+    "server/supervisor/images": "server/state proto settings",
+    "server/supervisor/processes": "server/worker server/control transport proto settings",
+    "server/supervisor/sharing": "server/supervisor/options server/worker server/leases server/control quota proto "
+    "settings",
+    "server/supervisor/services": "server/supervisor/options server/supervisor/processes server/device "
+    "server/control listener transport quota proto settings",
+    "server/supervisor": "server/supervisor/options server/supervisor/images server/supervisor/processes "
+    "server/supervisor/sharing server/supervisor/services server/worker server/nvml server/library server/state "
+    "server/leases server/device server/control listener transport proto quota settings",
     "server/tls_gateway": "server/worker server/control listener transport proto",
     "server/control_plane": "server/worker server/control proto settings",
     # The pool, from below: its core knows nobody, and no part of it the server.

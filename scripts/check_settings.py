@@ -11,7 +11,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-CODE = "server/supervisor/serve_settings.cc"
+CODE = "server/supervisor/options/serve_settings.cc"
 FILE = "packaging/server.toml"
 
 

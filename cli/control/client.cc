@@ -6,7 +6,7 @@
 
 #include "client-shim/core/settings.h"
 #include "proto/printable.h"
-#include "server/supervisor/control_path.h"
+#include "server/supervisor/options/control_path.h"
 #include "transport/url.h"
 
 namespace farcall::cli {

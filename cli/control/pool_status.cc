@@ -12,7 +12,7 @@
 #include "pool/tls/tls.h"
 #include "proto/printable.h"
 #include "proto/session_features.h"
-#include "server/supervisor/serve_options.h"
+#include "server/supervisor/options/serve_options.h"
 #include "transport/channel.h"
 #include "transport/handshake.h"
 #include "transport/tls/tls_dial.h"

@@ -27,8 +27,8 @@
 #include "cli/seconds.h"
 #include "generated/proto/pool.pb.h"
 #include "pool/client/rest_client.h"
-#include "server/supervisor/control_path.h"
-#include "server/supervisor/serve_options.h"
+#include "server/supervisor/options/control_path.h"
+#include "server/supervisor/options/serve_options.h"
 #include "server/worker/program_path.h"
 #include "settings/exit_code.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The messages about a tenant's images, which the supervisor alone writes to disk
-// (server/supervisor/image_writer.h).
+// (server/supervisor/images/image_writer.h).
 #pragma once
 
 #include "proto/crypto.h"

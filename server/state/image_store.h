@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Images by content: in memory while a session runs, on disk across sessions. One folder per owner
 // (a tenant, a pool's claim): a hash is no proof. The folder is the supervisor's, which bounds it
-// (server/supervisor/image_writer.h); here it is only read. What is not there any more, its owner
-// is told to send again.
+// (server/supervisor/images/image_writer.h); here it is only read. What is not there any more, its
+// owner is told to send again.
 #pragma once
 
 #include <cstddef>

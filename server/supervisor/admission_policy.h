@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "proto/status.h"
-#include "server/supervisor/serve_options.h"
+#include "server/supervisor/options/serve_options.h"
 
 namespace farcall::server {
 

@@ -17,7 +17,7 @@
 #include "proto/session_features.h"
 #include "server/control/memory_file.h"
 #include "server/device/uuid_text.h"
-#include "server/supervisor/host_name.h"
+#include "server/supervisor/services/host_name.h"
 #include "server/supervisor/supervisor.h"
 #include "server/supervisor/undo.h"
 #include "server/worker/worker_setup.h"

@@ -6,7 +6,7 @@
 #include "proto/fabric_transport.h"
 #include "proto/query_answer.h"
 #include "proto/session_features.h"
-#include "server/supervisor/host_name.h"
+#include "server/supervisor/services/host_name.h"
 #include "server/supervisor/supervisor.h"
 #include "settings/version.h"
 #include "transport/handshake.h"

@@ -11,8 +11,8 @@
 #include "proto/printable.h"
 #include "server/control/memory_file.h"
 #include "server/device/uuid_text.h"
-#include "server/supervisor/control_path.h"
-#include "server/supervisor/host_name.h"
+#include "server/supervisor/options/control_path.h"
+#include "server/supervisor/services/host_name.h"
 #include "server/supervisor/supervisor.h"
 #include "settings/version.h"
 

@@ -19,8 +19,8 @@
 #include "proto/percent.h"
 #include "proto/printable.h"
 #include "proto/priority.h"
-#include "server/supervisor/serve_options.h"
-#include "server/supervisor/serve_settings.h"
+#include "server/supervisor/options/serve_options.h"
+#include "server/supervisor/options/serve_settings.h"
 #include "transport/url.h"
 
 namespace {

@@ -27,8 +27,8 @@
 #include "server/control/messages.h"
 #include "server/leases/lease_scheduler.h"
 #include "server/leases/swap_scheduler.h"
-#include "server/supervisor/net_scheduler.h"
-#include "server/supervisor/worker_inbox.h"
+#include "server/supervisor/processes/worker_inbox.h"
+#include "server/supervisor/sharing/net_scheduler.h"
 
 namespace {
 

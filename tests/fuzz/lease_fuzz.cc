@@ -15,7 +15,7 @@
 #include <string_view>
 
 #include "proto/lease_token.h"
-#include "server/supervisor/lease_gate.h"
+#include "server/supervisor/services/lease_gate.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/supervisor/device_mode.h"
+#include "server/supervisor/options/device_mode.h"
 
 #include <gtest/gtest.h>
 

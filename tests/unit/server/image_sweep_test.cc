@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/supervisor/image_sweep.h"
+#include "server/supervisor/images/image_sweep.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What workers say of images is checked before it changes anything on disk.
-#include "server/supervisor/image_writer.h"
+#include "server/supervisor/images/image_writer.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@
 #include "proto/hex.h"
 #include "server/control/memory_file.h"
 #include "server/state/image_store.h"
-#include "server/supervisor/tenant_folders.h"
+#include "server/supervisor/images/tenant_folders.h"
 
 namespace farcall::server {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Charges of workers, without a supervisor: what they are answered, who is asked for credit, what
 // waits.
-#include "server/supervisor/memory_charges.h"
+#include "server/supervisor/sharing/memory_charges.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What swapping answers when it is off, and how an operator's question to park ends, without a
 // supervisor.
-#include "server/supervisor/memory_swapping.h"
+#include "server/supervisor/sharing/memory_swapping.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "server/supervisor/serve_options.h"
+#include "server/supervisor/options/serve_options.h"
 #include "server/worker/worker_process.h"
 
 namespace farcall::server {

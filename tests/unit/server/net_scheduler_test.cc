@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Network budgets: the supervisor lends, workers' connections take.
-#include "server/supervisor/net_scheduler.h"
+#include "server/supervisor/sharing/net_scheduler.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>

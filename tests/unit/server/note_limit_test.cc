@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/supervisor/note_limit.h"
+#include "server/supervisor/processes/note_limit.h"
 
 #include <gtest/gtest.h>
 

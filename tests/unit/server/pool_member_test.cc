@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A host's side of its pool: what an answer brings that the pool has to hear of at once.
-#include "server/supervisor/pool_member.h"
+#include "server/supervisor/services/pool_member.h"
 
 #include <gtest/gtest.h>
 #include <sys/epoll.h>

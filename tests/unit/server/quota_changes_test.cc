@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Changes of running quotas, without a supervisor: when they are done, refused, or wait.
-#include "server/supervisor/quota_changes.h"
+#include "server/supervisor/sharing/quota_changes.h"
 
 #include <gtest/gtest.h>
 

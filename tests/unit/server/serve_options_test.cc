@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Settings: what is read, what is refused and how it is said.
-#include "server/supervisor/serve_options.h"
+#include "server/supervisor/options/serve_options.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of settings: what a row has to hold for the file, the command line and the help.
-#include "server/supervisor/serve_settings.h"
+#include "server/supervisor/options/serve_settings.h"
 
 #include <gtest/gtest.h>
 

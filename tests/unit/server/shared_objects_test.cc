@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What sessions of a vGPU share, with a real ledger and descriptors that only have numbers.
-#include "server/supervisor/shared_objects.h"
+#include "server/supervisor/sharing/shared_objects.h"
 
 #include <gtest/gtest.h>
 

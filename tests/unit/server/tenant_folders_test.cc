@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A tenant's folders: whoever was handed one uses it, and nobody else finds a way to it.
-#include "server/supervisor/tenant_folders.h"
+#include "server/supervisor/images/tenant_folders.h"
 
 #include <errno.h>
 #include <fcntl.h>

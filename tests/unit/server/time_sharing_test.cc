@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // When workers take leases, and what a change of a running quota does, without a supervisor.
-#include "server/supervisor/time_sharing.h"
+#include "server/supervisor/sharing/time_sharing.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/supervisor/warm_workers.h"
+#include "server/supervisor/processes/warm_workers.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

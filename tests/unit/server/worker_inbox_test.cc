@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the supervisor takes of a worker's, and what it leaves where it is.
-#include "server/supervisor/worker_inbox.h"
+#include "server/supervisor/processes/worker_inbox.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/supervisor/worker_output.h"
+#include "server/supervisor/processes/worker_output.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
