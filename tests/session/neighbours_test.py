@@ -16,8 +16,8 @@ SHARE = 0.5
 # Of a window of WINDOW_NS of counted device time. docs/internals/sharing.md's bound is a fourth of both sides' lease, outstanding work and longest
 # kernel: some 10 ms here, 1 point of a second.
 MOST_LOSS, WINDOW_NS = 0.05, 10**9
-# Beside a kernel that never ends the neighbour gets 0.445 to 0.457 on two quiet processors, over 4 s as over 40: what that kernel
-# runs for after its turn is counted, and not made up for.
+# Beside a kernel that never ends the neighbour gets 0.445 to 0.457 on two quiet processors, over 4 s as over 40. The
+# cause is not known: the counted time of both is more than the time that goes by, so they overlap.
 MOST_LOSS_ENDLESS = 0.1
 MOST_SUPERVISOR_RSS = 128 << 20
 MOST_RSS = (
