@@ -147,9 +147,9 @@ PoolWish WishOf(const RunFlags& flags, const client::Settings& settings) {
   };
   const QuotaFlags& quota = flags.settings.quota;
   (void)ParseByteCount(text(quota.mem, "mem"), &wish.quota.memory_bytes);
-  constexpr unsigned long kMostDevices = 64;
+  constexpr unsigned long kMaxDevices = 64;
   wish.devices = static_cast<uint32_t>(std::min(
-      std::strtoul(text(flags.settings.count, "count").c_str(), nullptr, 10), kMostDevices));
+      std::strtoul(text(flags.settings.count, "count").c_str(), nullptr, 10), kMaxDevices));
   return wish;
 }
 

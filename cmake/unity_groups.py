@@ -64,7 +64,8 @@ class Source:
     names: private ones, each with its namespace; offered: others that it declares; words: what
     occurs unqualified; paths: the namespaces that it opens, and those around them; brought: what
     using declarations bring, each with its declaration; spaces: the namespaces that are used as a
-    whole; headers: of the tree, all that it includes; alone: it cannot share a unit.
+    whole; headers: of the tree, all that it includes; known: what those offer; alone: it cannot
+    share a unit.
     """
 
     def __init__(self, path):
@@ -75,6 +76,7 @@ class Source:
         for found in (ROOT / name for name in includes):
             if found.is_file() and found not in self.headers:
                 self.headers |= {found} | read_source(found).headers
+        self.known = set().union(*(read_source(header).offered for header in self.headers))
         text = SKIPPED.sub(lambda m: '""' if m[0][0] in "\"'R" else " ", text)
         self.lines = text.count("\n")
         self.names = set()
@@ -243,8 +245,7 @@ def meets(one, other):
     """Whether what `one` declares could take the place of what `other` means, or be ambiguous."""
     if one.names & other.names or occur_in(one.names, other):
         return True
-    known = set().union(*(read_source(header).offered for header in other.headers))
-    if occur_in(one.offered - known, other):
+    if occur_in(one.offered - other.known, other):
         return True
     if any(occur_in(one.names, read_source(header)) for header in other.headers - one.headers):
         return True

@@ -12,13 +12,6 @@
 namespace farcall::server {
 namespace {
 
-class NoCharges final : public MemoryBroker {
- public:
-  Status Charge(int, uint64_t) override { return {}; }
-  void Refund(int, uint64_t) override {}
-  quota::Usage Query(int) override { return {}; }
-};
-
 const CUstream kStream = reinterpret_cast<CUstream>(0x10);
 
 class ContextsTest : public ::testing::Test {
