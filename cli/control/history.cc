@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/control/history.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace farcall::cli {
@@ -9,6 +10,7 @@ namespace {
 
 constexpr size_t kMaxKept = 64;
 constexpr uint64_t kMsPerSecond = 1000;
+constexpr uint32_t kWholeMilli = 1000;
 
 std::string NameOf(const std::string& host, const std::string& vgpu) {
   return host + "\n" + vgpu;
@@ -19,6 +21,15 @@ std::string NameOf(const std::string& host, const std::string& vgpu, uint32_t de
 }
 
 }  // namespace
+
+uint32_t MilliOf(const pb::ServerStatus& status, const pb::Device& device) {
+  if (device.busy_ns() != 0) return device.busy_milli();
+  uint32_t used = 0;  // an older server says of its vGPUs only, which may have overlapped
+  for (const pb::Vgpu& vgpu : status.vgpus())
+    for (const pb::VgpuDevice& one : vgpu.devices())
+      if (one.device() == device.index()) used += one.share_got_milli();
+  return std::min(used, kWholeMilli);
+}
 
 void History::Add(const std::vector<Shown>& hosts) {
   Series before = std::move(shares_);
@@ -32,12 +43,9 @@ void History::Add(const std::vector<Shown>& hosts) {
     series.push_back(milli);
   };
   for (const Shown& shown : hosts) {
-    std::map<uint32_t, uint32_t> used;
     for (const pb::Vgpu& vgpu : shown.status->vgpus()) {
-      for (const pb::VgpuDevice& device : vgpu.devices()) {
+      for (const pb::VgpuDevice& device : vgpu.devices())
         add(NameOf(shown.host, vgpu.id(), device.device()), device.share_got_milli());
-        used[device.device()] += device.share_got_milli();
-      }
       const std::string name = NameOf(shown.host, vgpu.id());
       Net& net = nets_[name];
       net = nets_before[name];
@@ -49,7 +57,7 @@ void History::Add(const std::vector<Shown>& hosts) {
       net.at_ms = now;
     }
     for (const pb::Device& device : shown.status->devices())
-      add(NameOf(shown.host, "", device.index()), used[device.index()]);
+      add(NameOf(shown.host, "", device.index()), MilliOf(*shown.status, device));
   }
 }
 

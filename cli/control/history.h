@@ -11,6 +11,9 @@
 
 namespace farcall::cli {
 
+// Thousandths of the last second in which anything ran on the device.
+uint32_t MilliOf(const pb::ServerStatus& status, const pb::Device& device);
+
 class History {
  public:
   // One view. What is no longer there is forgotten.

@@ -191,14 +191,6 @@ uint64_t Weight(const VgpuRow& row, const ViewOptions& options) {
   return 0;
 }
 
-uint32_t UsedOf(const pb::ServerStatus& status, uint32_t device) {
-  uint32_t used = 0;
-  for (const pb::Vgpu& vgpu : status.vgpus())
-    for (const pb::VgpuDevice& one : vgpu.devices())
-      if (one.device() == device) used += one.share_got_milli();
-  return used;
-}
-
 }  // namespace
 
 const char* SortName(SortBy by) {
@@ -285,7 +277,7 @@ std::string DeviceTable(const std::vector<Shown>& hosts, const ViewOptions& opti
   std::vector<Cells> rows;
   for (const Shown& shown : hosts) {
     for (const pb::Device& device : shown.status->devices()) {
-      const uint32_t used = UsedOf(*shown.status, device.index());
+      const uint32_t used = MilliOf(*shown.status, device);
       Cells row;
       if (has_hosts) row.push_back(shown.host);
       row.insert(row.end(),

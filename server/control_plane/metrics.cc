@@ -100,12 +100,15 @@ void AddServer(const pb::ServerStatus& status, std::vector<MetricFamily>* famili
       Family("farcall_device_memory_bytes", "The device's memory", MetricType::Gauge);
   MetricFamily charged = Family("farcall_device_memory_charged_bytes",
                                 "Charged by all vGPUs together", MetricType::Gauge);
+  MetricFamily busy = Family("farcall_device_busy_seconds_total",
+                             "Time in which anything of any vGPU ran", MetricType::Counter);
   for (const pb::Device& device : status.devices()) {
     Labels labels = {{"device", std::to_string(device.index())}, {"uuid", device.uuid()}};
+    Add(&busy, labels, static_cast<double>(device.busy_ns()) / kNsPerSecond);
     Add(&memory, labels, static_cast<double>(device.memory_bytes()));
     Add(&charged, labels, static_cast<double>(device.memory_charged_bytes()));
   }
-  for (MetricFamily* family : {&running, &started, &memory, &charged})
+  for (MetricFamily* family : {&running, &started, &memory, &charged, &busy})
     families->push_back(std::move(*family));
 }
 

@@ -225,6 +225,9 @@ void LeaseScheduler::ChargeUse(Device& state, WorkerId worker, Ns told, Ns now) 
   Ns& in_all = state.told[worker];
   Ns used = std::clamp<Ns>(now - its.since + kClockSlack - in_all, 0, told);
   in_all += used;
+  const Ns busy = state.used_by_any.Add(used, now);
+  state.busy_ns += busy;
+  state.history.Add(busy, now);
   if (HasSeveral(its.flow)) {
     used = state.used[its.flow].Add(used, now);
   }
@@ -390,6 +393,11 @@ Ns LeaseScheduler::WakeAt(Ns now) {
     }
   }
   return at;
+}
+
+LeaseScheduler::DeviceUse LeaseScheduler::UseOf(int device, Ns now) const {
+  const Device& state = devices_[static_cast<size_t>(device)];
+  return {state.busy_ns, std::min(state.history.Milli(now), quota::kWholeMilli)};
 }
 
 std::vector<quota::VgpuStatus> LeaseScheduler::Statuses(Ns now) const {

@@ -12,6 +12,7 @@
 
 #include "proto/handshake.h"
 #include "quota/device_scheduler.h"
+#include "quota/use_history.h"
 #include "quota/use_union.h"
 #include "quota/vgpu_status.h"
 #include "server/control/lease.h"
@@ -54,6 +55,13 @@ class LeaseScheduler {
 
   // Some vGPU has a share, a limit or a class: workers have to take leases.
   bool shares() const { return shares_; }
+  // Nanoseconds in which anything of any vGPU ran on the device, and thousandths of the last
+  // second. Less than the sum of the vGPUs' where one's kernel runs beside another's.
+  struct DeviceUse {
+    quota::Ns busy_ns = 0;
+    uint32_t busy_milli = 0;
+  };
+  DeviceUse UseOf(int device, quota::Ns now) const;
   // Without memory and queues, which others know.
   std::vector<quota::VgpuStatus> Statuses(quota::Ns now) const;
 
@@ -72,6 +80,9 @@ class LeaseScheduler {
     std::map<Flow, quota::Ns> patience;    // with a holder that does not give back; less each time
     std::map<WorkerId, quota::Ns> told;    // what each has said it used
     std::map<Flow, quota::UseUnion> used;  // of those with several workers
+    quota::UseUnion used_by_any;           // whatever vGPU it was
+    quota::Ns busy_ns = 0;
+    quota::UseHistory history;  // of busy_ns
   };
   struct Worker {
     Flow flow = 0;

@@ -92,6 +92,7 @@ Json Supervisor::StatusJson() const {
          {"memory_bytes", device.total_bytes},
          {"mode", ToText(ModeOf(static_cast<int>(i)))},
          {"memory_charged_bytes", charges_.ledger().charged_on_device(static_cast<int>(i))}});
+    time_.PutDevice(static_cast<int>(i), SteadyNow(), &status["devices"].back());
   }
   std::map<std::string, std::vector<const Worker*>> vgpus;
   for (const auto& [control, worker] : workers_) vgpus[worker->vgpu].push_back(worker.get());

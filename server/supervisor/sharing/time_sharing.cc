@@ -100,4 +100,13 @@ void TimeSharing::PutVgpu(const std::string& vgpu, const std::vector<quota::Vgpu
   }
 }
 
+void TimeSharing::PutDevice(int device, quota::Ns now, nlohmann::json* told) const {
+  if (!engaged_) {
+    return;  // nothing is measured
+  }
+  const LeaseScheduler::DeviceUse use = leases_.UseOf(device, now);
+  (*told)["busy_ns"] = use.busy_ns;
+  (*told)["busy_milli"] = use.busy_milli;
+}
+
 }  // namespace farcall::server

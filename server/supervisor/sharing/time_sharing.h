@@ -58,6 +58,8 @@ class TimeSharing {
   // Adds to the status of a vGPU, whose "devices" are there; `all`: Statuses'.
   void PutVgpu(const std::string& vgpu, const std::vector<quota::VgpuStatus>& all,
                nlohmann::json* told) const;
+  // Adds to the status of a device.
+  void PutDevice(int device, quota::Ns now, nlohmann::json* told) const;
   quota::Priority PriorityOf(const std::string& vgpu, quota::Ns now) const;
 
  private:

@@ -152,6 +152,117 @@ TEST_F(LeaseSchedulerTest, AKernelThatDoesNotEndIsChargedAndIsNoProgress) {
   EXPECT_EQ(sent[0].worker, 2) << "a second without anything done: others go beside it";
 }
 
+// What cannot be stopped runs beside the others: each vGPU is charged its own time, and the two sum
+// to more than the device was busy. Of that the other has far more than its share.
+TEST_F(LeaseSchedulerTest, WhoRunsBesideAKernelThatDoesNotEndHasItsShareOfTheDevice) {
+  Join("a", 1, {.share_milli = 500});
+  Join("b", 2, {.share_milli = 500});
+  Want(1);
+  Want(2);
+  for (int i = 0; i < 10; ++i) {
+    now_ += 100 * kMillisecond;
+    OnMessage(1, control::LeaseRuns{.used_ns = 100 * kMillisecond});
+    scheduler_.Tick(now_);
+  }
+  ASSERT_EQ(TakeLeases().back().worker, 2);
+  const Ns before = scheduler_.UseOf(0, now_).busy_ns;
+  EXPECT_EQ(before, quota::kSecond);
+  // Nine tenths of the time: the rest passes between its pieces.
+  for (int i = 1; i <= 1000; ++i) {
+    now_ += 10 * kMillisecond;
+    if (i % 10 == 0) {
+      OnMessage(1, control::LeaseRuns{.used_ns = 100 * kMillisecond});
+    }
+    Use(2, 9 * kMillisecond);
+    scheduler_.Tick(now_);
+  }
+  const auto statuses = scheduler_.Statuses(now_);
+  EXPECT_EQ(statuses[0].gpu_time_ns, 11 * quota::kSecond);
+  EXPECT_EQ(statuses[1].gpu_time_ns, 9 * quota::kSecond);
+  const LeaseScheduler::DeviceUse use = scheduler_.UseOf(0, now_);
+  EXPECT_EQ(use.busy_ns - before, 10 * quota::kSecond) << "once what overlaps";
+  EXPECT_EQ(use.busy_milli, 1000u);
+  EXPECT_EQ(Take().size(), 1000u) << "its lease goes on: nobody else may have the next";
+}
+
+// For ten seconds, worker 1's kernel does not end, and worker 2 has work of 2 ms at a time.
+//   Returns  how long worker 2 ran
+class LeasesBesideAnEndlessKernel : public LeaseSchedulerTest {
+ protected:
+  Ns RunBeside() {
+    constexpr Ns kPiece = 2 * kMillisecond;
+    Want(1);
+    OnMessage(2, control::WantLease{.first_clock_ns = static_cast<uint64_t>(kPiece)});
+    Ns ran = 0, told_at = now_, left = 0;
+    for (const Ns end = now_ + 10 * quota::kSecond; now_ < end; now_ += kPiece) {
+      if (now_ - told_at >= 100 * kMillisecond) {
+        OnMessage(1, control::LeaseRuns{.used_ns = static_cast<uint64_t>(now_ - told_at)});
+        told_at = now_;
+      }
+      scheduler_.Tick(now_);
+      for (const Sent& sent : Take()) {
+        const bool grows = sent.type == Type::kLease || sent.type == Type::kLeaseMore;
+        left = sent.worker != 2 ? left : grows ? sent.amount : std::min(left, sent.amount);
+      }
+      if (left > 0) {
+        ran += kPiece;
+        left -= kPiece;
+        Use(2, kPiece, static_cast<uint64_t>(std::max<Ns>(left, 0)));
+        if (left <= 0) {
+          OnMessage(2, control::LeaseDone{.wants_next = true,
+                                          .first_clock_ns = static_cast<uint64_t>(kPiece)});
+        }
+      }
+    }
+    return ran;
+  }
+};
+
+TEST_F(LeasesBesideAnEndlessKernel, EqualsAreKeptOutForASecond) {
+  Join("a", 1, {.share_milli = 500});
+  Join("b", 2, {.share_milli = 500});
+  EXPECT_GE(RunBeside(), 8900 * kMillisecond);
+}
+
+TEST_F(LeasesBesideAnEndlessKernel, AShareIsOfTheDeviceWhateverTheOthers) {
+  Join("a", 1, {.share_milli = 900});
+  Join("b", 2, {.share_milli = 100});
+  EXPECT_GE(RunBeside(), 8900 * kMillisecond) << "nobody else could use what it leaves";
+}
+
+TEST_F(LeasesBesideAnEndlessKernel, AHigherClassIsKeptOutForASecond) {
+  Join("a", 1, {.priority = 2});
+  Join("b", 2, {.priority = 1});
+  EXPECT_GE(RunBeside(), 8900 * kMillisecond);
+}
+
+TEST_F(LeasesBesideAnEndlessKernel, ALimitHolds) {
+  Join("a", 1, {.share_milli = 500});
+  Join("b", 2, {.limit_milli = 300});
+  EXPECT_NEAR(static_cast<double>(RunBeside()), 2.7e9, 0.1e9) << "after the first second";
+}
+
+TEST_F(LeasesBesideAnEndlessKernel, ALowerClassHasItsFloor) {
+  Join("a", 1, {.priority = 1});
+  Join("b", 2, {.priority = 2});
+  EXPECT_GE(RunBeside(), 450 * kMillisecond);
+}
+
+TEST_F(LeaseSchedulerTest, ADeviceIsBusyForWhatItsVgpusUseInTurns) {
+  Join("a", 1);
+  Join("b", 2);
+  Want(1);
+  Want(2);
+  for (int turn = 0; turn < 10; ++turn) {
+    now_ += 5 * kMillisecond;
+    Use(1 + turn % 2, 4 * kMillisecond);
+    Done(1 + turn % 2, true);
+  }
+  EXPECT_EQ(scheduler_.UseOf(0, now_).busy_ns, 40 * kMillisecond);
+  now_ += 10 * quota::kSecond;
+  EXPECT_EQ(scheduler_.UseOf(0, now_).busy_milli, 0u);
+}
+
 // A worker may say what it likes of the lease that it holds: nothing used is no progress, and
 // progress without end is bounded by the clock.
 TEST_F(LeaseSchedulerTest, NothingUsedIsNoProgress) {
