@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "client-shim/core/calls.h"
+#include "client-shim/core/devices.h"
 #include "client-shim/cuda/module.h"
 #include "generated/client/calls.h"
 
@@ -79,7 +80,17 @@ CUresult Call_cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z) {
   });
 }
 
+// What no launch on the device could have is refused here, as for the attribute that raises a
+// function's limit; the limit itself may still be raised before the launch, which checks it.
 CUresult Call_cuFuncSetSharedSize(CUfunction hfunc, unsigned int bytes) {
+  const Function* function = FindFunction(reinterpret_cast<uint64_t>(hfunc));
+  const Context* context = CurrentContext();
+  if (function != nullptr && context != nullptr) {
+    int64_t most = FindDevice(context->device)
+                       ->Attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+    most -= function->info->Attribute(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
+    if (bytes > most) return CUDA_ERROR_INVALID_VALUE;
+  }
   return Prepare(hfunc, [&](Prepared& prepared) {
     prepared.shared_bytes = bytes;
     return CUDA_SUCCESS;

@@ -31,6 +31,12 @@ void Launches() {
   CHECK(D(cuMemcpyDtoH_v2)(values, data, sizeof(values)));
   for (int value : values) EXPECT(value == 5 + 3 + 3 + 10);
   CODE(CUDA_ERROR_INVALID_VALUE, D(cuFuncSetBlockShape)(add, 0, 1, 1));
+  int most = 0;
+  CHECK(D(cuDeviceGetAttribute)(&most, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 0));
+  CHECK(D(cuFuncSetSharedSize)(add, static_cast<unsigned>(most)));
+  CODE(CUDA_ERROR_INVALID_VALUE, D(cuFuncSetSharedSize)(add, static_cast<unsigned>(most) + 1));
+  CODE(CUDA_ERROR_INVALID_VALUE, D(cuFuncSetSharedSize)(add, ~0u));
+  CHECK(D(cuFuncSetSharedSize)(add, 0));
   CODE(CUDA_ERROR_INVALID_VALUE, D(cuLaunchGrid)(add, 0, 1));
   CODE(CUDA_ERROR_INVALID_VALUE, D(cuParamSetv)(add, -1, &data, 8));
   CODE(CUDA_ERROR_INVALID_VALUE, D(cuParamSetv)(add, 1 << 20, &data, 8));
