@@ -2,6 +2,7 @@
 // Chunks of which a part came back, made smaller by that part: the driver gives no part of a chunk
 // back, so what lies in the rest moves to new ones, at the addresses it had.
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <thread>
 
@@ -25,20 +26,22 @@ bool DeviceMemory::MaySplit(const Chunk& chunk, int device) {
          !chunk.being_shared && chunk.out == nullptr;
 }
 
+// What is free is a question to the supervisor, which each refusal near the quota would ask.
 bool DeviceMemory::SplitsFor(int device, uint64_t bytes) {
-  uint64_t total = broker_.Query(device).free_bytes();
-  std::lock_guard lock(mutex_);
   uint64_t came_back = 0;
-  for (const auto& [base, chunk] : chunks_) {
-    if (!MaySplit(chunk, device)) {
-      continue;
-    }
-    came_back += chunk.bytes;
-    for (const auto& [at, kept] : KeptPieces(base, chunk)) {
-      came_back -= kept;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [base, chunk] : chunks_) {
+      if (!MaySplit(chunk, device)) {
+        continue;
+      }
+      came_back += chunk.bytes;
+      for (const auto& [at, kept] : KeptPieces(base, chunk)) {
+        came_back -= kept;
+      }
     }
   }
-  return came_back != 0 && bytes <= total + came_back;
+  return came_back != 0 && bytes <= broker_.Query(device).free_bytes() + came_back;
 }
 
 // What is credit of it, spent or not, in whole granules.
@@ -70,7 +73,9 @@ uint64_t DeviceMemory::SplitChunk(uint64_t base, CUcontext context, CUstream str
   for (const auto& [at, bytes] : pieces) {
     kept += bytes;
   }
-  std::byte* slab = kept == 0 || kept == chunk.bytes ? nullptr : slabs.Take(kept, context);
+  // Of few sizes, so that the next chunk's is there already: pages are the larger part of a split.
+  std::byte* slab =
+      kept == 0 || kept == chunk.bytes ? nullptr : slabs.Take(std::bit_ceil(kept), context);
   if (slab == nullptr) {
     return 0;
   }

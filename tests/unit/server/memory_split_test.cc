@@ -26,7 +26,7 @@ const auto kContext = reinterpret_cast<CUcontext>(uintptr_t{16});
 constexpr uint64_t kGrain = 64 << 10;
 std::map<uint64_t, std::vector<uint8_t>> g_mapped;
 uint64_t g_created, g_most;
-int g_refusals;
+int g_refusals, g_registered;
 
 uint8_t* At(uint64_t address) {
   auto found = std::prev(g_mapped.upper_bound(address));
@@ -80,6 +80,11 @@ DriverApi MapDriver() {
     for (uint64_t i = 0; i < bytes; i += kGrain) *At(to + i) = static_cast<const uint8_t*>(from)[i];
     return CUDA_SUCCESS;
   };
+  api.cuMemHostRegister_v2 = [](void*, size_t, unsigned) {
+    ++g_registered;
+    return CUDA_SUCCESS;
+  };
+  api.cuMemHostUnregister = [](void*) { return CUDA_SUCCESS; };
   api.cuStreamCreate = [](CUstream*, unsigned) { return CUDA_SUCCESS; };
   api.cuStreamSynchronize = [](CUstream) { return CUDA_SUCCESS; };
   api.cuStreamDestroy_v2 = [](CUstream) { return CUDA_SUCCESS; };
@@ -99,8 +104,12 @@ class Ledger final : public MemoryBroker {
     return {};
   }
   void Refund(int, uint64_t bytes) override { charged -= bytes; }
-  quota::Usage Query(int) override { return {quota, charged}; }
+  quota::Usage Query(int) override {
+    ++questions;
+    return {quota, charged};
+  }
   uint64_t quota = 128 * kMiB, charged = 0;
+  int questions = 0;
 };
 
 class MemorySplitTest : public ::testing::Test {
@@ -141,6 +150,25 @@ TEST_F(MemorySplitTest, WhatCameBackOfAChunkIsFreeAndTheRestStaysWhereItWas) {
   EXPECT_EQ(Grant(124 * kMiB).bytes, 124 * kMiB);
   EXPECT_TRUE(memory_.Contains(chunk.base + 6 * kMiB, 3 * kMiB));
   EXPECT_EQ(ledger_.charged, ledger_.quota);
+}
+
+TEST_F(MemorySplitTest, ARefusalAsksNobodyWhereNothingCouldComeBack) {
+  Window chunk = Grant(64 * kMiB);
+  EXPECT_TRUE(memory_.Allocate(0, chunk.base, 64 * kMiB, 1));
+  EXPECT_FALSE(memory_.SplitsFor(0, kPage));
+  EXPECT_EQ(ledger_.questions, 0);
+}
+
+TEST_F(MemorySplitTest, ChunksOfAboutOneSizeShareHostMemory) {
+  for (int i = 0; i < 8; ++i) {  // 10, 12, 14 and 16 MiB of each stay
+    Window chunk = Grant(16 * kMiB);
+    const uint64_t kept = (10 + i % 4 * 2) * kMiB - (i % 4 == 3 ? kMiB : 0);
+    EXPECT_TRUE(memory_.Allocate(0, chunk.base, kept, 1));
+    EXPECT_TRUE(memory_.ReturnCredit(0, chunk.base + kept, 16 * kMiB - kept));
+  }
+  g_registered = 0;
+  EXPECT_EQ(memory_.SplitChunks(0, kContext, slabs_).bytes, 2 * (6 + 4 + 2) * kMiB);
+  EXPECT_EQ(g_registered, 1) << "six were split";
 }
 
 TEST_F(MemorySplitTest, ADeviceThatIsFullForAMomentIsAskedAgain) {
