@@ -22,37 +22,45 @@ void MemoryMap::Insert(Allocation allocation) {
   by_base_[allocation.base] = allocation;
 }
 
-bool MemoryMap::Find(uint64_t address, Allocation* found) const {
-  NoteAddress(address);
-  std::lock_guard lock(mutex_);
+const Allocation* MemoryMap::FindLocked(uint64_t address) const {
   auto after = by_base_.upper_bound(address);
-  if (after == by_base_.begin()) return false;
+  if (after == by_base_.begin()) return nullptr;
   const Allocation& allocation = std::prev(after)->second;
-  if (address - allocation.base >= allocation.bytes) return false;
-  *found = allocation;
-  return true;
+  return address - allocation.base < allocation.bytes ? &allocation : nullptr;
 }
 
-bool MemoryMap::Holds(uint64_t address, uint64_t bytes, Allocation* found) const {
-  NoteAddress(address);
-  std::lock_guard lock(mutex_);
+const Allocation* MemoryMap::HolderLocked(uint64_t address, uint64_t bytes) const {
   auto at = by_base_.upper_bound(address);
-  if (at == by_base_.begin()) return false;
+  if (at == by_base_.begin()) return nullptr;
   --at;
-  uint64_t offset = address - at->first;
-  if (offset >= at->second.bytes || !at->second.accessible) return false;
-  *found = at->second;
-  if (bytes <= at->second.bytes - offset) return true;
-  if (found->mapped_handle == 0) return false;
-  for (uint64_t next = at->first + at->second.bytes;;) {
+  const Allocation& first = at->second;
+  const uint64_t offset = address - at->first;
+  if (offset >= first.bytes || !first.accessible) return nullptr;
+  if (bytes <= first.bytes - offset) return &first;
+  if (first.mapped_handle == 0) return nullptr;
+  for (uint64_t next = at->first + first.bytes;;) {
     ++at;
     if (at == by_base_.end() || at->first != next || at->second.mapped_handle == 0 ||
         !at->second.accessible) {
-      return false;
+      return nullptr;
     }
     next += at->second.bytes;
-    if (bytes <= next - address) return true;
+    if (bytes <= next - address) return &first;
   }
+}
+
+bool MemoryMap::Find(uint64_t address, Allocation* found) const {
+  return FindIf(address, [found](const Allocation& allocation) {
+    *found = allocation;
+    return true;
+  });
+}
+
+bool MemoryMap::Holds(uint64_t address, uint64_t bytes, Allocation* found) const {
+  return HoldsIf(address, bytes, [found](const Allocation& allocation) {
+    *found = allocation;
+    return true;
+  });
 }
 
 bool MemoryMap::Remove(uint64_t base, Allocation* removed) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -63,6 +64,22 @@ class MemoryMap {
   bool Find(uint64_t address, Allocation* found) const;
   // [address, address + bytes) lies inside one allocation, or in mappings that touch.
   bool Holds(uint64_t address, uint64_t bytes, Allocation* found) const;
+  // The same where it is so and `matches` says yes to the allocation, which is not copied: copies
+  // between host and device ask this twice each. `matches` runs under the map's lock.
+  template <typename Matches>
+  bool FindIf(uint64_t address, Matches matches) const {
+    NoteAddress(address);
+    std::lock_guard lock(mutex_);
+    const Allocation* found = FindLocked(address);
+    return found != nullptr && matches(*found);
+  }
+  template <typename Matches>
+  bool HoldsIf(uint64_t address, uint64_t bytes, Matches matches) const {
+    NoteAddress(address);
+    std::lock_guard lock(mutex_);
+    const Allocation* found = HolderLocked(address, bytes);
+    return found != nullptr && matches(*found);
+  }
   // Removes the allocation that starts exactly at `base`.
   bool Remove(uint64_t base, Allocation* removed);
   std::vector<Allocation> RemoveContext(Context* context);
@@ -77,6 +94,10 @@ class MemoryMap {
   bool Overlaps(uint64_t base, uint64_t bytes) const;
 
  private:
+  // nullptr: none.
+  const Allocation* FindLocked(uint64_t address) const;
+  const Allocation* HolderLocked(uint64_t address, uint64_t bytes) const;
+
   mutable Mutex mutex_;
   std::map<uint64_t, Allocation, std::less<>, NodeAllocator<std::pair<const uint64_t, Allocation>>>
       by_base_;

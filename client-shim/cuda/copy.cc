@@ -88,8 +88,8 @@ CUresult ReceiveBulk(std::byte* dst, CUdeviceptr src, size_t bytes, uint64_t str
 
 bool IsVacant(const void* address) {
   const auto at = reinterpret_cast<uint64_t>(address);
-  Allocation found;
-  return ServerOfAddress(at) != nullptr && !Memory().Find(at, &found);
+  return ServerOfAddress(at) != nullptr &&
+         !Memory().FindIf(at, [](const Allocation&) { return true; });
 }
 
 CUresult CopyToHost(void* dst, CUdeviceptr src, size_t bytes, uint64_t stream, bool wait) {

@@ -4,6 +4,8 @@
 
 #include <cuda.h>
 
+#include <optional>
+
 #include "client-shim/core/contexts.h"
 #include "client-shim/core/memory_map.h"
 #include "client-shim/core/session.h"
@@ -13,13 +15,17 @@ namespace farcall::client {
 
 // [address, address + bytes) is the application's device memory, inside one allocation.
 inline bool IsDeviceRange(CUdeviceptr address, size_t bytes) {
-  Allocation found;
-  if (!Memory().Holds(address, bytes, &found) || !OnDevice(found)) return false;
-  if (found.mirrored) {
-    SettleMirror(found);
+  std::optional<Allocation> mirror;
+  const bool held = Memory().HoldsIf(address, bytes, [&mirror](const Allocation& found) {
+    if (!OnDevice(found)) return false;
+    if (found.mirrored) mirror = found;
+    return true;
+  });
+  if (mirror) {
+    SettleMirror(*mirror);
     NoteMirrorUse();
   }
-  return true;
+  return held;
 }
 
 // What is free, or will be once its frees are through, goes back to the server: somebody needs it
@@ -43,51 +49,50 @@ CUresult AskWithRoom(Ask ask) {
 
 // Page-locked as CUDA sees it: copies to it may land later.
 inline bool IsPinned(const void* pointer, size_t bytes) {
-  Allocation found;
-  return Memory().Holds(reinterpret_cast<uint64_t>(pointer), bytes, &found) && !OnDevice(found);
+  return Memory().HoldsIf(reinterpret_cast<uint64_t>(pointer), bytes,
+                          [](const Allocation& found) { return !OnDevice(found); });
 }
 
 // Host memory that the device has at the same address.
 inline bool IsMirroredRange(const void* pointer, size_t bytes) {
-  Allocation found;
-  return Memory().Holds(reinterpret_cast<uint64_t>(pointer), bytes, &found) && found.mirrored &&
-         OnDevice(found);
+  return Memory().HoldsIf(reinterpret_cast<uint64_t>(pointer), bytes, [](const Allocation& found) {
+    return found.mirrored && OnDevice(found);
+  });
 }
 // Registered memory the device reaches under another address, and may have written there.
 inline bool HasAlias(const void* pointer) {
-  Allocation found;
-  return Memory().Find(reinterpret_cast<uint64_t>(pointer), &found) && !found.mirrored &&
-         found.alias != 0;
+  return Memory().FindIf(reinterpret_cast<uint64_t>(pointer), [](const Allocation& found) {
+    return !found.mirrored && found.alias != 0;
+  });
 }
 
 inline bool IsDevicePointer(CUdeviceptr address) {
-  Allocation found;
-  return Memory().Find(address, &found) && OnDevice(found);
+  return Memory().FindIf(address, [](const Allocation& found) { return OnDevice(found); });
 }
 
 // Memory that the host reads too: page-locked or managed.
 inline bool IsHostReadable(CUdeviceptr address) {
-  Allocation found;
-  return Memory().Find(address, &found) && found.kind != MemoryKind::kDevice;
+  return Memory().FindIf(address,
+                         [](const Allocation& found) { return found.kind != MemoryKind::kDevice; });
 }
 // The same, and copies of it are the device's.
 inline bool IsMappedHost(CUdeviceptr address) {
-  Allocation found;
-  return Memory().Find(address, &found) && found.kind != MemoryKind::kDevice && OnDevice(found);
+  return Memory().FindIf(address, [](const Allocation& found) {
+    return found.kind != MemoryKind::kDevice && OnDevice(found);
+  });
 }
 // Host memory to CUDA's copies: page-locked, or nothing of CUDA's.
 inline bool IsHostMemory(CUdeviceptr address) {
-  Allocation found;
-  return !Memory().Find(address, &found) || found.kind == MemoryKind::kHostOwned ||
-         found.kind == MemoryKind::kHostRegistered;
+  return !Memory().FindIf(address, [](const Allocation& found) {
+    return found.kind != MemoryKind::kHostOwned && found.kind != MemoryKind::kHostRegistered;
+  });
 }
 
 // Memory that only the device has, where a call names the host's: CUDA's driver goes by the
 // address, and TensorFlow uploads so from integers that it takes to be the host's.
 inline bool IsDeviceAlone(const void* pointer) {
-  Allocation found;
-  return Memory().Find(reinterpret_cast<uint64_t>(pointer), &found) &&
-         found.kind == MemoryKind::kDevice;
+  return Memory().FindIf(reinterpret_cast<uint64_t>(pointer),
+                         [](const Allocation& found) { return found.kind == MemoryKind::kDevice; });
 }
 
 // Whether one side of a copy is the device's. As CUDA has it with unified addresses, the address
