@@ -54,6 +54,7 @@ uint32_t arc4random(void) {
 }
 
 // 2.38: what its headers call strtol and its kin, unless they are asked for by their plain names.
+#pragma GCC visibility push(default)  // libc's; clang takes the other for what is declared, too
 long PlainStrtol(const char* text, char** end, int base) __asm__("strtol");
 unsigned long PlainStrtoul(const char* text, char** end, int base) __asm__("strtoul");
 long long PlainStrtoll(const char* text, char** end, int base) __asm__("strtoll");
@@ -61,6 +62,7 @@ unsigned long long PlainStrtoull(const char* text, char** end, int base) __asm__
 int PlainVsscanf(const char* text, const char* format,
                  va_list arguments) __asm__("__isoc99_vsscanf");
 int PlainVfscanf(FILE* file, const char* format, va_list arguments) __asm__("__isoc99_vfscanf");
+#pragma GCC visibility pop
 
 long __isoc23_strtol(const char* text, char** end, int base) {
   return PlainStrtol(text, end, base);

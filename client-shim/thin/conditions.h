@@ -27,7 +27,7 @@ constexpr bool IsTransposed(int operation) {
   return operation == 1 || operation == 2;
 }
 
-constexpr bool IsAligned(const void* pointer, uintptr_t bytes) {
+inline bool IsAligned(const void* pointer, uintptr_t bytes) {
   return (reinterpret_cast<uintptr_t>(pointer) & (bytes - 1)) == 0;
 }
 

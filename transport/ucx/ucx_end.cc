@@ -202,7 +202,7 @@ void UcxEnd::Drain(Clock::time_point deadline) {
   if (!use || endpoint_ == nullptr) {
     return;
   }
-  const ucx::RequestParams params;
+  const ucx::RequestParams params{};
   ucx::Request flush = api_.endpoint_flush(endpoint_, &params);
   const bool is_request = flush != nullptr && !ucx::IsError(flush);
   for (;;) {
