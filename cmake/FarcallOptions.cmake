@@ -20,6 +20,16 @@ if(FARCALL_WERROR)
   add_compile_options(-Werror)
 endif()
 
+# Targets that no CUDA call and no decision of the pool passes through. Most of their compile time is the optimisation of
+# templates that run seldom.
+function(farcall_runs_seldom)
+  foreach(target ${ARGN})
+    if(TARGET ${target})
+      target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+    endif()
+  endforeach()
+endfunction()
+
 if(FARCALL_SANITIZE)
   # Each finding ends the program: a test cannot pass over one. vptr wants RTTI, which neither the shim nor LLVM has.
   set(sanitize -fsanitize=${FARCALL_SANITIZE} -fno-sanitize=vptr -fno-sanitize-recover=all)

@@ -28,6 +28,8 @@ import sys
 ROOT = pathlib.Path(sys.argv[3] if len(sys.argv) > 3 else __file__ + "/../..").resolve()
 MAX_SOURCES = 10  # of a unit
 MAX_LINES = 3000  # of a unit: what is too large is the last to be compiled, on one core
+# Header-only libraries whose templates each unit compiles again, by the beginning of a header's name.
+COSTLY = ("CLI/", "httplib", "nlohmann/json.hpp", "toml", "grpcpp/", "google/protobuf/", "llvm/")
 SKIPPED = re.compile(
     r'R"(?P<raw>[^(\s]*)\(.*?\)(?P=raw)"|//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"'
     r"|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+'",
@@ -64,8 +66,8 @@ class Source:
     names: private ones, each with its namespace; offered: others that it declares; words: what
     occurs unqualified; paths: the namespaces that it opens, and those around them; brought: what
     using declarations bring, each with its declaration; spaces: the namespaces that are used as a
-    whole; headers: of the tree, all that it includes; known: what those offer; alone: it cannot
-    share a unit.
+    whole; headers: of the tree, all that it includes; known: what those offer; costly: the
+    libraries of which it includes templates; alone: it cannot share a unit.
     """
 
     def __init__(self, path):
@@ -73,9 +75,13 @@ class Source:
         text = path.read_text(errors="replace")
         includes = re.findall(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', text, re.M)
         self.headers = set()
+        self.costly = {
+            name for name in COSTLY if re.search(rf"^[ \t]*#[ \t]*include[ \t]*<{name}", text, re.M)
+        }
         for found in (ROOT / name for name in includes):
             if found.is_file() and found not in self.headers:
                 self.headers |= {found} | read_source(found).headers
+        self.costly = self.costly.union(*(read_source(header).costly for header in self.headers))
         self.known = set().union(*(read_source(header).offered for header in self.headers))
         text = SKIPPED.sub(lambda m: '""' if m[0][0] in "\"'R" else " ", text)
         self.lines = text.count("\n")
@@ -267,15 +273,18 @@ def fits(unit, source):
 
 
 def group(paths):
-    """[[path]]: those that a unit has; whatever is compiled alone is in none."""
+    """[[path]]: those that a unit has; whatever is compiled alone is in none.
+
+    Sources of the same costly libraries come first, in as few units as hold them.
+    """
+    sources = [(path, read_source(path)) for path in paths]
+    sources = [(path, source) for path, source in sources if source and not source.alone]
+    sources.sort(key=lambda each: [name not in each[1].costly for name in COSTLY])
     units = []
     first = 0  # of the units since the list was cut
-    for path in paths:
-        source = read_source(path)
-        if hashlib.md5(path.name.encode()).hexdigest()[0] == "0":
+    for path, source in sources:
+        if not source.costly and hashlib.md5(path.name.encode()).hexdigest()[0] == "0":
             first = len(units)
-        if source is None or source.alone:
-            continue
         for unit in units[first:]:
             if fits([read_source(other) for other in unit], source):
                 unit.append(path)

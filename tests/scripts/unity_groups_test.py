@@ -119,6 +119,17 @@ class UnityGroups(unittest.TestCase):
         self.assertEqual(sum(map(len, units)), 40)
         self.assertLessEqual(max(map(len, units)), 10)
 
+    def test_sources_of_a_costly_library_come_into_few_units(self):
+        (self.folder / "tables.h").write_text("#include <nlohmann/json.hpp>\n")
+        texts = {}
+        for n in range(5):
+            texts[f"plain{n}"] = f"int F{n}() {{ return 1; }}"
+            texts[f"direct{n}"] = f"#include <nlohmann/json.hpp>\nint G{n}() {{ return 1; }}"
+            texts[f"plain1{n}"] = f"int F1{n}() {{ return 1; }}"
+            texts[f"through{n}"] = f'#include "tables.h"\nint H{n}() {{ return 1; }}'
+        costly = sorted(name for name in texts if not name.startswith("plain"))
+        self.assertIn(costly, self.groups(**texts))
+
     def test_generated_sources_are_compiled_alone(self):
         (self.folder / "build/c.cc").write_text("int F() { return 1; }")
         self.assertEqual(self.groups(**{"a": "int A();", "build/c": "int C();"}), [])
