@@ -24,7 +24,8 @@ class ExtenderTests:
     def start_extender(cls):
         """Both as processes of this machine; the extender with the rights of deploy/k8s/extender."""
         deployed = cls.root / "deploy/k8s/extender"
-        cls.kubectl("apply", "-f", deployed / "rbac.yaml")
+        for name in ("rbac", "room"):
+            cls.kubectl("apply", "-f", deployed / f"{name}.yaml")
         (cls.folder / "extender-account").write_text(cls.account("farcall-extender"))
         cls.start_extender_process()
         cls.addClassCleanup(lambda: cls.stop_extender(signal.SIGTERM))
@@ -95,6 +96,21 @@ class ExtenderTests:
         self.wait_event("huge", "FailedScheduling.*no GPU of the pool can hold it")
         self.assertNotIn("nodeName", self.pod("huge")["spec"])
         self.assertEqual(self.live(), [])
+
+    def test_room_that_comes_free_outside_of_the_cluster_is_heard_of(self):
+        """Nothing changes in the cluster meanwhile: a scheduler looks again after 60 s by itself."""
+        other = self.pool.post("/v1/claims", memory_bytes=str(3 << 30), wait_ms="20000")
+        self.assertEqual(other["state"], "bound")
+        self.make_scheduled("waits", "stay", mem="2Gi")
+        self.wait_event("waits", "FailedScheduling.*the pool has no room for it now")
+        before = self.room()
+        self.pool.call("DELETE", "/v1/claims/" + other["id"])
+        until(lambda: self.room() != before, LIMIT_S, "the extender tells of room")
+        self.wait_log("waits", "round 1")
+
+    def room(self):
+        told = json.loads(self.kubectl("get", "csinode", "farcall-room", "-o", "json"))
+        return told["metadata"].get("annotations", {}).get("k8s.farcall.io/room")
 
     def test_pods_that_race_for_the_last_room_are_bound_or_have_nothing(self):
         """Six at once, and room for two; the extender dies amid."""

@@ -15,11 +15,12 @@ import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "session"))
 import api_stub  # noqa: E402
-from harness import SERVE  # noqa: E402
+from harness import SERVE, until  # noqa: E402
 from pool_case import GIB, MIB, PoolCase  # noqa: E402
 
 NODE = "node-1"
 POOL_TOKEN = "a-token-of-the-pool"
+ROOM = "/apis/storage.k8s.io/v1/csinodes/farcall-room"
 LIMIT_S = 60
 LIVE = ("pending", "reserved", "bound", "active", "idle", "preempting")
 
@@ -31,6 +32,7 @@ class Extender(PoolCase):
         self.api = api_stub.ApiStub(self.folder, None)
         self.addCleanup(self.api.stop)
         self.bindings = []
+        self.api.objects[ROOM] = {"metadata": {"name": "farcall-room"}, "spec": {"drivers": []}}
         self.api.post = self.take_binding
         (self.folder / "account").write_text(api_stub.TOKEN + "\n")
         (self.folder / "token").write_text(POOL_TOKEN + "\n")
@@ -171,6 +173,55 @@ class Extender(PoolCase):
         self.assertEqual(sum(not word for word in said), len(total), said)
         self.assertEqual(len(self.live()), len(total))
         self.assertEqual(len(self.bindings), len(total))
+
+    def test_room_that_comes_free_makes_the_scheduler_try_again_once(self):
+        gpus = self.pool.get("/v1/gpus")["gpus"]
+        size = max(int(gpu["memory_bytes"]) for gpu in gpus)
+        taken = [self.pool.post("/v1/claims", memory_bytes=str(size - GIB)) for _ in gpus]
+        small = self.pool.post("/v1/claims", memory_bytes=str(64 * MIB))
+        nodes = ["a", "b"]
+        waits = [self.pod(f"waits-{number}", mem="2Gi") for number in range(3)]
+        for pod in waits:
+            told = self.ask("filter", {"Pod": pod, "NodeNames": nodes})
+            self.assertIn("no room for it now", told["FailedNodes"]["a"])
+        fits = self.ask("filter", {"Pod": self.pod("fits", mem="64Mi"), "NodeNames": nodes})
+        self.assertEqual(fits["NodeNames"], nodes)
+        self.release(small)  # 2 GiB do not fit by that
+        self.release(taken[0])
+        until(lambda: self.told_of_room(), LIMIT_S, "word of room")
+        first = self.told_of_room()
+        # Nobody is known to wait now: room that comes free is nobody's.
+        for claim in taken[1:]:
+            self.release(claim)
+        for pod in waits:
+            self.assertEqual(self.bind(pod), "")
+        self.assertEqual(self.told_of_room(), first)
+
+    def test_without_the_object_the_pods_are_bound_all_the_same(self):
+        del self.api.objects[ROOM]
+        (gpu, *_) = self.pool.get("/v1/gpus")["gpus"]
+        taken = self.pool.post("/v1/claims", memory_bytes=gpu["memory_bytes"])
+        pod = self.pod("waits", mem=f"{int(gpu['memory_bytes']) >> 20}Mi")
+        self.assertIn("another claim", self.bind(pod))
+        self.release(taken)
+        until(lambda: "farcall-room not found" in self.said(), LIMIT_S, "what is missing")
+        self.assertEqual(self.bind(pod), "")
+
+    def said(self):
+        """What the extender has written so far."""
+        while select.select([self.extender.stderr], [], [], 0.1)[0]:
+            self.written += os.read(self.extender.stderr.fileno(), 65536).decode()
+        return self.written
+
+    written = ""
+
+    def release(self, claim):
+        status, told = self.pool.call("DELETE", "/v1/claims/" + claim["id"])
+        self.assertEqual(status, 200, told)
+
+    def told_of_room(self):
+        annotations = self.api.objects[ROOM]["metadata"].get("annotations", {})
+        return annotations.get("k8s.farcall.io/room")
 
     def test_it_listens_beyond_the_loopback_only_with_certificates(self):
         done = subprocess.run(

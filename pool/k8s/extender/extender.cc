@@ -95,7 +95,9 @@ Json Extender::Filter(const Json& args) {
   Result<Pod> pod = ReadPod(Part(args, "Pod"));
   if (!pod.ok()) return {{"Error", "farcall: " + pod.status().message()}};
   std::string host;
+  retry_.Add(*pod);
   const Status planned = Plan(*pod, &host);
+  if (planned.ok() || planned.code() == Code::kInvalid) retry_.Remove(pod->uid);
   if (planned.ok()) return answer;
   const std::string why = "farcall: " + Printable(planned.message(), kMaxMessageBytes);
   if (planned.code() == Code::kUnavailable) return {{"Error", why}};  // it is asked again, later
@@ -151,8 +153,10 @@ Status Extender::BindPod(const std::string& space, const std::string& name, cons
     return pod->node == node ? Status()
                              : Status(Code::kRefused, "it is bound to node " + pod->node);
   std::vector<Grant> grants;
+  retry_.Add(*pod);
   Status done = Claim(*pod, node, &grants);
   if (done.ok()) done = Announce(*pod, node, grants);
+  if (done.ok() || done.code() == Code::kInvalid) retry_.Remove(uid);
   if (done.ok()) return {};
   // Whether the API server has taken the binding is not known if it does not answer. Its claims
   // stay then: the node's plugin releases them if the pod never comes.

@@ -13,6 +13,7 @@
 #include "pool/client/rest_client.h"
 #include "pool/k8s/api/api_client.h"
 #include "pool/k8s/claims/space_project.h"
+#include "pool/k8s/extender/pod_retry.h"
 #include "pool/k8s/pods/pod.h"
 
 namespace farcall::k8s {
@@ -26,7 +27,16 @@ class Extender final {
  public:
   // `api` outlives it. `project_root`: as SpaceProjects has it.
   Extender(const pool::PoolAddress& pool, const std::string& project_root, ApiClient* api)
-      : pool_(pool), projects_(&pool_, project_root), api_(api) {}
+      : pool_(pool),
+        projects_(&pool_, project_root),
+        api_(api),
+        retry_(api, pool, [this](const Pod& pod) {
+          std::string host;
+          return Plan(pod, &host);
+        }) {}
+  // From Start to Stop, room that comes free makes the scheduler try pods again.
+  void Start() { retry_.Start(); }
+  void Stop() { retry_.Stop(); }
 
   // ExtenderArgs -> ExtenderFilterResult: all nodes or none, since the GPUs are no node's. What it
   // promises is the pool's state now; Bind has the last word.
@@ -62,6 +72,7 @@ class Extender final {
   std::mutex mutex_;  // all below
   std::string cluster_;
   std::set<std::string> binding_;  // uids
+  PodRetry retry_;                 // last: it calls the others
 };
 
 }  // namespace farcall::k8s

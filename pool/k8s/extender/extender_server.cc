@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pool/k8s/extender/extender_server.h"
 
-#include <signal.h>
-
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -85,9 +83,9 @@ int RunExtender(const ExtenderOptions& options) {
   std::printf("farcall: scheduler extender on %s\n",
               FormatHostPort(where->host, static_cast<uint16_t>(front.port())).c_str());
   std::fflush(stdout);
-  const sigset_t signals = pool::StopSignals();
-  int signal = 0;
-  (void)sigwait(&signals, &signal);
+  extender.Start();
+  (void)WaitForStop(-1);
+  extender.Stop();
   router.Shut();
   front.Close();
   return kExitOk;
