@@ -15,7 +15,7 @@ class UseUnion {
   static constexpr Ns kKept = kSecond;      // older ones are not looked at any more
   static constexpr size_t kMaxKept = 1024;  // of more, the oldest go
 
-  // `used_ns` ended `now`, which never runs back.
+  // `used_ns` ended `now`, which runs back by less than kKept, if at all.
   //   Returns  what of it is new
   Ns Add(Ns used_ns, Ns now);
   size_t kept() const { return pieces_.size(); }

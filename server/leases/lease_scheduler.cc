@@ -222,15 +222,29 @@ void LeaseScheduler::OnMessage(WorkerId worker, const control::LeaseDone& messag
 
 void LeaseScheduler::ChargeUse(Device& state, WorkerId worker, Ns told, Ns now) {
   const Worker& its = workers_.at(worker);
-  Ns& in_all = state.told[worker];
-  Ns used = std::clamp<Ns>(now - its.since + kClockSlack - in_all, 0, told);
-  in_all += used;
-  const Ns busy = state.used_by_any.Add(used, now);
+  Told& before = state.told[worker];
+  Ns used = std::clamp<Ns>(now - its.since + kClockSlack - before.in_all, 0, told);
+  before.in_all += used;
+  if (used == 0) {
+    return state.scheduler.Charge(its.flow, 0, now);
+  }
+  // It ended before it was told of. What meets the worker's own last piece is from before that
+  // one, whose message came late: else each such delay would count as work at the same time.
+  const Ns early = std::clamp<Ns>(before.until - (now - used), 0, used);
+  if (early == 0) {
+    before.from = now - used;
+  }
+  auto add = [&](quota::UseUnion& use) {
+    return use.Add(used - early, now) + use.Add(early, before.from);
+  };
+  const Ns busy = add(state.used_by_any);
   state.busy_ns += busy;
   state.history.Add(busy, now);
   if (HasSeveral(its.flow)) {
-    used = state.used[its.flow].Add(used, now);
+    used = add(state.used[its.flow]);
   }
+  before.from -= early;
+  before.until = now;
   state.scheduler.Charge(its.flow, used, now);
   if (state.scheduler.holder() == its.flow) {
     state.charged += used;

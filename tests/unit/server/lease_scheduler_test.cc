@@ -263,6 +263,25 @@ TEST_F(LeaseSchedulerTest, ADeviceIsBusyForWhatItsVgpusUseInTurns) {
   EXPECT_EQ(scheduler_.UseOf(0, now_).busy_milli, 0u);
 }
 
+// A message that comes late places its piece late, where the next one's is.
+TEST_F(LeaseSchedulerTest, MessagesThatComeLateAreNoWorkAtTheSameTime) {
+  Join("a", 1);
+  Join("a", 2);
+  Join("b", 3);
+  Want(1);
+  Want(3);
+  now_ = quota::kSecond;
+  for (int i = 1; i <= 100; ++i) {  // without a pause, and every second message 5 ms late
+    const Ns at = quota::kSecond + i * 10 * kMillisecond;
+    now_ = at + (i % 2 == 0 ? 0 : 5 * kMillisecond);
+    Use(1, 10 * kMillisecond);
+  }
+  EXPECT_EQ(scheduler_.UseOf(0, now_).busy_ns, quota::kSecond);
+  EXPECT_EQ(scheduler_.Statuses(now_)[0].gpu_time_ns, quota::kSecond);
+  Use(3, 100 * kMillisecond);
+  EXPECT_EQ(scheduler_.UseOf(0, now_).busy_ns, quota::kSecond) << "beside it";
+}
+
 // A worker may say what it likes of the lease that it holds: nothing used is no progress, and
 // progress without end is bounded by the clock.
 TEST_F(LeaseSchedulerTest, NothingUsedIsNoProgress) {
