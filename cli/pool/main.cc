@@ -30,6 +30,8 @@ int main(int argc, char** argv) {
   farcall::cli::AddPoolServeCommand(app, exit_code);
   farcall::cli::AddPoolDevCommand(app, exit_code);
   farcall::cli::AddPoolVerbs(app, exit_code);
+  farcall::cli::AddPoolJoinToken(app, exit_code);
+  farcall::cli::AddPoolReservation(app, exit_code);
   farcall::cli::AddPoolQueueCommand(app, exit_code);
   farcall::cli::AddPoolProjectCommand(app, exit_code);
   farcall::cli::AddPoolAccounts(app, exit_code);
@@ -39,6 +41,7 @@ int main(int argc, char** argv) {
   farcall::cli::AddPoolWatchClaim(app, exit_code);
   farcall::cli::AddPoolEnv(app, exit_code);
   farcall::cli::AddPoolReplay(app, exit_code);
+  farcall::cli::AddPoolOpenApi(app, exit_code);
   farcall::cli::AddLoginCommands(app, exit_code);
   farcall::cli::AddK8sCommand(app, exit_code);
   auto pool = std::make_shared<farcall::pool::PoolAddress>();

@@ -80,7 +80,9 @@ void Fill(RequestFlags& flags) {
   Fill(flags.quota, &flags.request);
   flags.request.set_count(flags.count);
   flags.request.set_max_sessions(flags.seats);
-  flags.request.set_wait_ms(Milliseconds(flags.wait));
+  const bool is_later = !flags.request.begin().empty();
+  flags.keep = flags.keep || is_later;
+  flags.request.set_wait_ms(is_later ? 0 : Milliseconds(flags.wait));
   flags.request.set_lifetime_ms(Milliseconds(flags.lifetime));
   const char* user = std::getenv("USER");
   if (flags.request.owner().empty() && user != nullptr) flags.request.set_owner(user);
@@ -211,6 +213,13 @@ void AddAskFlags(CLI::App* command, const std::shared_ptr<RequestFlags>& flags) 
         }
       },
       "label of the claim, for people and programs: team=vision; repeat it for several");
+  command->add_option_function<std::string>(
+      "--begin", [flags](const std::string& text) { flags->request.set_begin(text); },
+      "time before which the claim does not start: \"2026-12-01 08:00 Europe/Berlin\", "
+      "2026-12-01T08:00+01:00; nothing is waited for then (default: at once)");
+  command->add_option_function<std::string>(
+      "--reservation", [flags](const std::string& text) { flags->request.set_reservation(text); },
+      "reservation whose GPUs to use (default: none)");
   command->add_option_function<std::string>(
       "--host", [flags](const std::string& text) { flags->request.set_host(text); },
       "the only host to use");
@@ -347,48 +356,6 @@ int Drain(const PoolOptions& pool, const std::string& name, const char* verb) {
   return code;
 }
 
-struct JoinFlags {
-  std::string file, host, expires = "1h";
-};
-
-int NewJoinToken(const PoolOptions& pool, const JoinFlags& flags) {
-  pb::JoinTokenRequest request;
-  request.set_expires_s(ReadDuration(flags.expires));
-  request.set_host(flags.host);
-  pb::JoinToken made;
-  int code = Call(pool, "POST", "/v1/join-tokens", &request, &made);
-  if (code != 0 || pool.json) return code;
-  if (flags.file.empty()) {
-    std::printf("%s\n", Printable(made.token()).c_str());
-    return 0;
-  }
-  return WriteTokenFile(flags.file, made.token());
-}
-
-void AddJoinToken(CLI::App& app, int& exit_code) {
-  CLI::App* command =
-      app.add_subcommand("join-token", "Makes tokens with which hosts join the pool");
-  command->require_subcommand(1);
-  CLI::App* made =
-      command->add_subcommand("new", "Makes a token with which one host can join once");
-  auto pool = AddPoolOptions(made);
-  auto flags = std::make_shared<JoinFlags>();
-  made->add_option("file", flags->file,
-                   "new file for the token, readable by its owner only (default: print it)");
-  made->add_option("--expires", flags->expires, "time until the token expires: 90s, 30m, 1h, 7d")
-      ->check(CheckDuration)
-      ->capture_default_str();
-  made->add_option("--host", flags->host,
-                   "name of the host; also replaces a host of that name that has lost its "
-                   "credential (default: any free name)")
-      ->check(CheckName);
-  made->footer(
-      "Example: farcall pool join-token new gpu7.token --host gpu7\n"
-      "         farcall serve --pool https://pool:7719 --pool-name gpu7 --pool-token-file "
-      "gpu7.token");
-  made->callback([pool, flags, &exit_code] { exit_code = NewJoinToken(*pool, *flags); });
-}
-
 int List(const PoolOptions& pool, bool hosts) {
   pb::ClaimList claims;
   pb::HostList list;
@@ -422,7 +389,6 @@ void AddPoolVerbs(CLI::App& app, int& exit_code) {
   AddRequest(app, exit_code);
   AddPlan(app, exit_code);
   AddSet(app, exit_code);
-  AddJoinToken(app, exit_code);
   AddOfClaim(app, exit_code, "release", "Ends a claim", Release);
   AddOfClaim(app, exit_code, "explain", "Says why a claim waits, or where it is", Explain);
   for (const char* verb : {"drain", "cordon", "uncordon"})

@@ -106,7 +106,7 @@ void Controller::Loop() {
     }
     if (std::chrono::steady_clock::now() >= next_tick) {
       next_tick = std::chrono::steady_clock::now() + kTick;
-      items.push_back({Tick{}, nullptr, nullptr});
+      items.push_back({Tick{UnixMs()}, nullptr, nullptr});
     }
     Handle(std::move(items));
   }
@@ -131,6 +131,7 @@ void Controller::Gather(const Effects& effects, Touched* touched) {
   touched->accounts.Add(effects.accounts);
   touched->join_tokens.insert(effects.join_tokens.begin(), effects.join_tokens.end());
   touched->projects.insert(effects.projects.begin(), effects.projects.end());
+  touched->reservations.insert(effects.reservations.begin(), effects.reservations.end());
   touched->erased.insert(effects.erased_claims.begin(), effects.erased_claims.end());
   for (const auto* shown : {&effects.claims, &effects.notified_claims, &effects.shown_claims})
     touched->shown_claims.insert(shown->begin(), shown->end());
@@ -142,7 +143,8 @@ void Controller::Gather(const Effects& effects, Touched* touched) {
 
 Batch Controller::Writes(Touched& touched, Ms now) {
   if (touched.has_tick || !touched.claims.empty() || !touched.hosts.empty() ||
-      !touched.erased.empty() || !touched.join_tokens.empty() || !touched.projects.empty())
+      !touched.erased.empty() || !touched.join_tokens.empty() || !touched.projects.empty() ||
+      !touched.reservations.empty())
     touched.claims.merge(std::exchange(late_, {}));
   Batch batch;
   for (const std::string& id : touched.claims)
@@ -158,18 +160,20 @@ Batch Controller::Writes(Touched& touched, Ms now) {
   }
   for (const std::string& hash : touched.join_tokens) {
     auto token = core_.join_tokens().find(hash);
-    pb::StoredJoinToken stored;
-    if (token != core_.join_tokens().end()) {
-      stored.set_hash(hash);
-      stored.set_host(token->second.host);
-      stored.set_expires(token->second.expires_unix);
-    }
-    batch.writes.push_back({"join_token", hash, stored.SerializeAsString()});
+    const bool is_there = token != core_.join_tokens().end();
+    batch.writes.push_back(
+        {"join_token", hash, is_there ? ToStored(hash, token->second).SerializeAsString() : ""});
   }
   for (const std::string& name : touched.projects) {
     const ProjectState* state = core_.FindProject(name);
     batch.writes.push_back(
-        {"project", name, state == nullptr ? "" : ToProto(*state).SerializeAsString()});
+        {"project", name, state == nullptr ? "" : ToStored(*state).SerializeAsString()});
+  }
+  for (const std::string& name : touched.reservations) {
+    auto found = core_.reservations().find(name);
+    const bool is_there = found != core_.reservations().end();
+    batch.writes.push_back(
+        {"reservation", name, is_there ? ToProto(found->second).SerializeAsString() : ""});
   }
   for (const std::string& name : touched.accounts.users) {
     const User* user = core_.accounts().FindUser(name);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "pool/convert/time_of_day.h"
 #include "proto/byte_rate.h"
 #include "proto/printable.h"
 #include "proto/priority.h"
@@ -62,6 +63,7 @@ std::optional<Refusal> ToAsk(const pb::ClaimRequest& request, bool spread, Ask* 
                              {&request.host(), "host"},
                              {&request.owner(), "owner"},
                              {&request.project(), "project"},
+                             {&request.reservation(), "reservation"},
                              {&request.idempotency_key(), "idempotency_key"}})
     if (text->size() > kMaxText)
       return Wrong(field, std::string(field) + " of " + std::to_string(text->size()) +
@@ -75,6 +77,12 @@ std::optional<Refusal> ToAsk(const pb::ClaimRequest& request, bool spread, Ask* 
     return Wrong("labels", std::to_string(request.labels().size()) + " labels: at most " +
                                std::to_string(kMaxLabels));
   ask->labels = Labels(request.labels().begin(), request.labels().end());
+  if (!request.begin().empty()) {
+    const Result<int64_t> begin = ReadTimeOfDay(request.begin());
+    if (!begin.ok()) return Wrong("begin", "begin " + begin.status().message());
+    ask->begin_unix = *begin;
+  }
+  ask->reservation = request.reservation();
   ask->seats = request.max_sessions() == 0 ? kDefaultSeats : request.max_sessions();
   ask->queue_ms = request.queue_ms();
   ask->lifetime_ms = request.lifetime_ms();
@@ -138,6 +146,8 @@ pb::ClaimRequest ToProto(const Ask& ask) {
   request.set_preemptible(ask.preemptible);
   request.set_project(ask.project);
   request.set_selector(ToText(ask.selector));
+  if (ask.begin_unix != 0) request.set_begin(TimeOfDayText(ask.begin_unix));
+  request.set_reservation(ask.reservation);
   request.mutable_labels()->insert(ask.labels.begin(), ask.labels.end());
   return request;
 }

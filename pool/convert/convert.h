@@ -23,6 +23,16 @@ pb::Explanation ToProto(const Explanation& told);
 Project FromProto(const pb::Project& given);
 pb::Project ToProto(const Project& project);
 pb::Project ToProto(const ProjectState& state);
+// With what tenants have used, which is nobody's to see.
+pb::Project ToStored(const ProjectState& state);
+// Of reservations: convert_reservation.cc.
+//   Errors  a time or selector that cannot be read
+std::optional<Refusal> ToReservation(const pb::Reservation& given, Reservation* reservation);
+pb::Reservation ToProto(const Reservation& reservation);
+Reservation ReservationOf(const pb::Reservation& stored);
+// Of join tokens, as the store holds them.
+std::pair<std::string, JoinToken> FromProto(const pb::StoredJoinToken& stored);
+pb::StoredJoinToken ToStored(const std::string& hash, const JoinToken& token);
 pb::ConfigChange ToProto(const ConfigChange& change);
 pb::Grant ToProto(const Grant& grant);
 

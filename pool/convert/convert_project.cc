@@ -55,6 +55,8 @@ Project FromProto(const pb::Project& given) {
   project.tenant_max_pending = given.tenant_max_pending();
   project.tenant_max_claims = given.tenant_max_claims();
   project.usage_ms = std::max(0.0, given.usage_ms());
+  for (const auto& [tenant, usage_ms] : given.tenant_usage_ms())
+    project.tenant_usage_ms[tenant] = std::max(0.0, usage_ms);
   return project;
 }
 
@@ -77,6 +79,13 @@ pb::Project ToProto(const Project& project) {
   told.set_tenant_max_pending(project.tenant_max_pending);
   told.set_tenant_max_claims(project.tenant_max_claims);
   return told;
+}
+
+pb::Project ToStored(const ProjectState& state) {
+  pb::Project stored = ToProto(state);
+  for (const auto& [tenant, part] : state.tenants)
+    if (part.usage_ms != 0) (*stored.mutable_tenant_usage_ms())[tenant] = part.usage_ms;
+  return stored;
 }
 
 pb::Project ToProto(const ProjectState& state) {

@@ -24,13 +24,20 @@ const Claim* Core::Find(const std::string& id) const {
 }
 
 void Core::Load(std::vector<Claim> claims, std::vector<Host> hosts, Ms now,
-                std::map<std::string, JoinToken> join_tokens, std::vector<Project> projects) {
+                std::map<std::string, JoinToken> join_tokens, std::vector<Project> projects,
+                std::vector<Reservation> reservations) {
   // Beyond what the one before can have given out and not stored.
   constexpr uint64_t kUnstored = 1'000'000;
   now_ = now;
   settled_at_ = After(now, timing_.settle);
   join_tokens_ = std::move(join_tokens);
   LoadProjects(std::move(projects));
+  for (Reservation& reservation : reservations) {
+    last_reservation_ = std::max(last_reservation_, reservation.number);
+    revision_ = std::max(revision_, reservation.revision);
+    std::string name = reservation.name;
+    reservations_[name] = std::move(reservation);
+  }
   LoadGangs(&claims);
   for (Host& host : hosts) {
     host.state = HostState::kJoining;
@@ -51,6 +58,10 @@ void Core::Load(std::vector<Claim> claims, std::vector<Host> hosts, Ms now,
     if (claim.before) claim.before->ask.project = claim.ask.project;
     claim.turn = sequencer_->TurnOf(claim.order);
     claim.created = claim.since = now;
+    SetEnds(claim);
+    claim.reservation = NumberOf(claim.ask.reservation);
+    claim.is_early = claim.state == ClaimState::kPending && claim.ask.begin_unix != 0;
+    if (claim.is_early) early_.emplace(claim.ask.begin_unix, id);
     claim.renewed = 0;
     claim.avoid.clear();
     claim.sessions = 0;
@@ -77,6 +88,8 @@ void Core::Load(std::vector<Claim> claims, std::vector<Host> hosts, Ms now,
     }
     if (WaitsForPlace(claim.state)) CountWaiting(claim, true);
   }
+  begins_ = BeginsOfReservations();
+  MarkReserved();
   for (const auto& [id, claim] : claims_) {
     const bool stands_for_all = claim.gang.empty() || claim.member == 0;
     if (WaitsForPlace(claim.state) && stands_for_all) Enqueue(claim);
@@ -128,7 +141,8 @@ void Core::On(const RequestClaim& event) {
   if (event.id.empty() || claims_.count(event.id) != 0 || gangs_.count(event.id) != 0)
     return Refuse(RefusalCode::kConflict, "there is a claim '" + event.id + "' already", "id");
   const uint32_t count = std::max(event.members, 1u);
-  if (!MayWait(ask.project, event.tenant, count)) return;
+  if (!MayWait(ask.project, event.tenant, count) || !MayBegin(ask, event.now_unix) || !MayName(ask))
+    return;
   Claim claim;
   claim.id = event.id;
   claim.tenant = event.tenant;
@@ -137,6 +151,9 @@ void Core::On(const RequestClaim& event) {
   claim.ask = ask;
   claim.created_unix = event.now_unix;
   claim.created = claim.since = now_;
+  claim.reservation = NumberOf(ask.reservation);
+  claim.is_early = ask.begin_unix > event.now_unix;
+  SetEnds(claim);
   if (event.members != 0) {
     claim.gang = event.id;
     claim.gang_size = event.members;
@@ -158,6 +175,7 @@ void Core::Add(Claim claim) {
     by_key_[{claim.tenant, claim.idempotency_key}] = claim.id;
   Claim& added = claims_[claim.id] = std::move(claim);
   if (!added.gang.empty()) gangs_[added.gang][added.member] = &added;
+  if (added.is_early) early_.emplace(added.ask.begin_unix, added.id);
   CountWaiting(added, true);
   Enqueue(added);
   Store(added);
@@ -238,7 +256,8 @@ void Core::On(const RenewClaim& event) {
   Arm(*claim);
 }
 
-void Core::On(const Tick&) {
+void Core::On(const Tick& event) {
+  TellTime(event.unix_ms);
   if (now_ >= settled_at_) {
     while (!deadlines_.empty() && deadlines_.begin()->first <= now_) {
       std::string id = deadlines_.begin()->second;
@@ -271,6 +290,7 @@ void Core::Move(Claim& claim, ClaimState to, const std::string& reason) {
   const bool parks = to == ClaimState::kParked || (to == ClaimState::kReleasing && claim.is_parked);
   if (WaitsForPlace(claim.state)) {
     Dequeue(claim);
+    if (std::exchange(claim.is_early, false)) early_.erase({claim.ask.begin_unix, claim.id});
     CountWaiting(claim, false);
     DropKept(LeaderOf(claim).id, IsGranted(to));
   }
@@ -369,6 +389,7 @@ Ms Core::DeadlineOf(const Claim& claim) const {
   Ms renewed = claim.renewed == 0 ? 0 : After(claim.renewed, timing_.renew);
   switch (claim.state) {
     case ClaimState::kPending:
+      if (claim.is_early) return kNever;
       if (claim.ask.queue_ms != 0) at = After(claim.since, claim.ask.queue_ms);
       break;
     case ClaimState::kReserved:

@@ -4,7 +4,9 @@
 // stored.
 #pragma once
 
+#include <algorithm>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,6 +20,7 @@
 #include "pool/core/model/accounts.h"
 #include "pool/core/model/project.h"
 #include "pool/core/model/project_state.h"
+#include "pool/core/model/reservation.h"
 #include "pool/core/model/types.h"
 #include "pool/core/placing/gang_placer.h"
 #include "pool/core/placing/placer.h"
@@ -50,6 +53,7 @@ struct Limits {
   uint32_t adopted = 4096;                  // by one host in a controller's life
   size_t join_tokens = 1000;                // not used yet
   size_t projects = 10'000;
+  size_t reservations = 1000;
 };
 
 // The time after which a host has surely given a claim up: its clock may run a tenth slower.
@@ -88,7 +92,8 @@ class Core {
 
   // What the store held, before the first event: the clock starts anew for all of it.
   void Load(std::vector<Claim> claims, std::vector<Host> hosts, Ms now,
-            std::map<std::string, JoinToken> join_tokens = {}, std::vector<Project> projects = {});
+            std::map<std::string, JoinToken> join_tokens = {}, std::vector<Project> projects = {},
+            std::vector<Reservation> reservations = {});
 
   void LoadAccounts(std::vector<User> users, std::vector<AccessToken> tokens) {
     accounts_.Load(std::move(users), std::move(tokens));
@@ -101,16 +106,23 @@ class Core {
   const std::map<std::string, JoinToken>& join_tokens() const { return join_tokens_; }
   const std::map<std::string, ProjectState>& projects() const { return projects_; }
   const ProjectState* FindProject(const std::string& name) const;
+  const std::map<std::string, Reservation>& reservations() const { return reservations_; }
   const Accounts& accounts() const { return accounts_; }
   // Of a gang's name: its first member.
   const Claim* Find(const std::string& id) const;
   // Its members by number; fewer once it is over, none if nobody knows it.
   std::vector<const Claim*> FindGang(const std::string& gang) const;
   Explanation Explain(const Claim& claim) const;  // core_explain.cc
+  // Of a reservation's name, as claims have it; 0: it names none.
+  uint64_t NumberOf(const std::string& reservation) const;
   bool IsKeptFor(const Claim& claim) const { return kept_.count(claim.id) != 0; }
   const Sequencer& sequencer() const { return *sequencer_; }
   SequencerPolicy sequencer_policy() const { return {std::string(sequencer_->name()), half_life_}; }
   const Timing& timing() const { return timing_; }
+  // Of one that is preempting: until its grace is over.
+  Ms LeavesIn(const Claim& claim, Ms now) const {
+    return std::max<Ms>(0, claim.since + timing_.preempt_grace - now);
+  }
   const Limits& limits() const { return limits_; }
   // Claims that wait, as they would be tried now if each found a place; the first so many.
   std::vector<Waiting> InOrder(size_t most) const;
@@ -153,8 +165,11 @@ class Core {
   void On(const ChangeClaim& event);  // this and what follows from it: core_change.cc
   void On(const HostReport& event);
   void On(const HostClosed& event);
-  void On(const MakeJoinToken& event);  // this and the next: core_join.cc
+  void On(const MakeJoinToken& event);  // this and the next two: core_join.cc
+  void On(const RevokeJoinToken& event);
   void On(const JoinHost& event);
+  void On(const MakeReservation& event);  // this and the next: core_reserve.cc
+  void On(const EndReservation& event);
   void On(const SetHost& event);
   void On(const SetProject& event);  // this and the next: core_projects.cc
   void On(const DeleteProject& event);
@@ -216,6 +231,27 @@ class Core {
   // Configuration (core_config.cc).
   bool CanBe(const ApplyConfig& event);
   void ApplyUser(const User& user, int64_t now_unix);
+
+  // Times of day (core_reserve.cc).
+  void TellTime(int64_t unix_ms);
+  Ms MsOf(int64_t unix_seconds) const;  // of the core's clock; 0: it has come
+  void BeginClaims();
+  // Whether a claim may begin then, and name that reservation; or refuses.
+  bool MayBegin(const Ask& ask, int64_t now_unix);
+  bool MayName(const Ask& ask);
+  static void SetEnds(Claim& claim);
+  void CloseReservation(const std::string& name, const std::string& why);
+  bool ChooseGpus(Reservation* reservation, Ms begins);
+  bool IsFreeFrom(const Host& host, uint32_t device, Ms begins) const;
+  std::string ReservedShapeOf(const Claim& claim) const;
+  void Reserve(const std::function<void()>& change);
+  Ms BeginOf(const Reservation& reservation) const;
+  std::vector<Ms> BeginsOfReservations() const;
+  void MarkReserved();  // on the hosts' GPUs, for the placer
+  std::string WhyEarly(const Claim& claim) const;
+  // Why a claim that has its place may not run until then; "": it may.
+  std::string EndsTooLate(const Claim& claim, Ms ends) const;
+  std::string BrokenReservation() const;
 
   // Projects (core_projects.cc).
   void LoadProjects(std::vector<Project> projects);
@@ -352,6 +388,11 @@ class Core {
   Amounts capacity_;                                    // of all hosts
   Rank looked_at_{INT32_MAX, 0};                        // by PreemptLater, last
   Ms usage_swept_ = 0;
+  std::optional<int64_t> unix_ahead_;  // milliseconds since 1970, less now_; nullopt: not told yet
+  std::map<std::string, Reservation> reservations_;  // by name
+  std::vector<Ms> begins_;                           // of those that have not begun, sorted
+  uint64_t last_reservation_ = 0;                    // its number
+  std::set<std::pair<int64_t, std::string>> early_;  // claims by their begin
   uint64_t revision_ = 0;
   Order last_order_ = 0;
   std::set<std::pair<Ms, std::string>> deadlines_;

@@ -57,7 +57,8 @@ bool Core::IsStillGood(const Claim& claim, const Place& place) const {
   if (host == hosts_.end() || !MayKeepOn(host->second, claim) || place.devices.size() != ask.count)
     return false;
   return std::all_of(place.devices.begin(), place.devices.end(), [&](uint32_t device) {
-    return device < host->second.gpus.size() && CouldTake(host->second.gpus[device], ask);
+    return device < host->second.gpus.size() && CouldTake(host->second.gpus[device], ask) &&
+           !IsReserved(host->second.gpus[device], claim);
   });
 }
 
@@ -121,7 +122,8 @@ std::optional<GangPlaces> Core::PlacesToKeep(const Claim& claim) const {
     if (!MayKeepOn(host, claim)) continue;
     std::vector<std::pair<double, uint32_t>> fit;
     for (uint32_t i = 0; i < host.gpus.size(); ++i)
-      if (!host.gpus[i].kept_for && CouldTake(host.gpus[i], claim.ask))
+      if (!host.gpus[i].kept_for && CouldTake(host.gpus[i], claim.ask) &&
+          !IsReserved(host.gpus[i], claim))
         fit.emplace_back(Missing(host.gpus[i], claim.ask), i);
     std::sort(fit.begin(), fit.end());
     for (size_t first = 0; first + count <= fit.size() && first / count < claim.members();

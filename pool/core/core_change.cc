@@ -47,6 +47,14 @@ void Core::On(const ChangeClaim& event) {
   if ((claim->state == ClaimState::kParked || claim->park_by != 0) && !SameQuota(ask, claim->ask))
     return Refuse(RefusalCode::kConflict,
                   "claim '" + claim->id + "' is parked: its size stays until it runs again", "id");
+  if (HoldsGpus(*claim)) {
+    Claim changed = *claim;
+    changed.ask = ask;
+    SetEnds(changed);
+    if (std::string why = EndsTooLate(*claim, changed.ends); !why.empty())
+      return Refuse(RefusalCode::kConflict, "lifetime: " + why, "lifetime_ms",
+                    "farcall pool reservation list shows what is reserved");
+  }
   if (!claim->gang.empty() && !SameQuota(ask, claim->ask))
     return Refuse(RefusalCode::kConflict,
                   "claim '" + claim->id + "' is of gang '" + claim->gang +
@@ -67,6 +75,7 @@ void Core::ChangeAsk(Claim& claim, const Ask& ask) {
   const bool is_held = HoldsGpus(claim);
   if (is_held) CountPreemptible(claim, false);
   claim.ask = ask;
+  SetEnds(claim);
   if (is_held) CountPreemptible(claim, true);
   if (waits) {
     claim.avoid.clear();  // who refused that may take this
@@ -132,6 +141,7 @@ void Core::Propose(Claim& claim, const Ask& ask) {
   Count(claim, host, false);
   claim.before = Claim::Before{claim.ask, claim.memory_bytes};
   claim.ask = ask;
+  SetEnds(claim);
   claim.memory_bytes = bytes;
   effects_->quota_revision = ++claim.quota_revision;
   Count(claim, host, true);
@@ -156,6 +166,7 @@ void Core::EndChange(Claim& claim, const std::string& refused) {
     claim.refused_revision = claim.quota_revision;
     claim.change_refused = refused;
     claim.ask = claim.before->ask;
+    SetEnds(claim);
     claim.memory_bytes = claim.before->memory_bytes;
     ++claim.quota_revision;
   }

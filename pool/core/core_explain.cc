@@ -57,6 +57,8 @@ std::string Why(const Claim& claim, const Pass& pass, uint32_t place) {
   add(Filter::kKept, "kept for claims before it in the queue");
   add(Filter::kTooFew, "on hosts with too few of them");
   add(Filter::kQuota, "of models of which its project may have no more");
+  add(Filter::kReserved, claim.ask.reservation.empty() ? "reserved before it would end"
+                                                       : "not reserved for it, or not yet");
   if (!claim.gang.empty())
     why += "; room for " + std::to_string(std::min(pass.members_now, claim.gang_size)) + " of " +
            std::to_string(claim.gang_size) + " members";
@@ -88,6 +90,8 @@ std::string FitsIf(const Claim& claim, const Pass& pass, const std::string& limi
   add(Filter::kClosed, "a closed host is opened (farcall pool uncordon)");
   add(Filter::kTooFew, "one host has all of its GPUs free");
   add(Filter::kQuota, "its project's quota of that model is raised");
+  if (ask.reservation.empty())
+    add(Filter::kReserved, "a reservation ends, or its --lifetime ends before one begins");
   if (!claim.gang.empty() && pass.members_now < claim.gang_size)
     fits =
         std::to_string(claim.gang_size - pass.members_now) + " more member(s) find room: " + fits;
@@ -173,6 +177,11 @@ Explanation Core::Explain(const Claim& of) const {
                    : "on " + claim.host + (claim.reason.empty() ? "" : ": " + claim.reason);
     return told;
   }
+  if (claim.is_early) {
+    told.why = WhyEarly(claim);
+    told.fits_if = "its begin comes";
+    return told;
+  }
   Claim asks = claim;
   asks.shut_models = ShutModels(claim, false);
   told.pass = Examine(hosts_, asks);
@@ -182,6 +191,7 @@ Explanation Core::Explain(const Claim& of) const {
   told.rule = RuleOf(claim);
   told.fits_if = FitsIf(claim, told.pass, told.limit);
   if (!told.limit.empty()) told.why += "; it waits for " + told.limit;
+  if (std::string early = WhyEarly(claim); !early.empty()) told.why += "; " + early;
   told.preempts = LeavingFor(claim.id);
   if (auto kept = kept_.find(claim.id); kept != kept_.end()) {
     told.why += claim.gang.empty()
@@ -205,6 +215,9 @@ Explanation Core::Explain(const Claim& of) const {
 Explanation Core::Plan(const Ask& ask, uint32_t members, std::optional<GangPlaces>* places) const {
   Claim claim;
   claim.ask = ask;
+  claim.created = now_;
+  SetEnds(claim);
+  claim.reservation = NumberOf(ask.reservation);
   claim.order = UINT64_MAX;  // it would be the last to come, of its queue priority
   if (members != 0) {
     claim.gang = "plan";

@@ -137,6 +137,7 @@ void Core::TakeInventory(Host& host, const HostReport& report) {
   host.gpus = report.gpus;
   for (Gpu& gpu : host.gpus) gpu.used_bytes = gpu.used_milli = gpu.claims = gpu.exclusive = 0;
   host.Summarise();
+  if (!reservations_.empty()) MarkReserved();
   for (const std::string& id : held) Hold(claims_.at(id), true);
   CapacityCame(&host);
   CountCapacity();

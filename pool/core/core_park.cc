@@ -91,7 +91,9 @@ std::string Core::WhyParked(const Claim& claim) const {
   std::string why = "parked on " + claim.host + ", " + std::to_string(claim.slab_bytes() >> 20) +
                     " MiB of that host's memory at most";
   if (!claim.reason.empty()) why += " (" + claim.reason + ")";
-  return why + "; its programs wait, and go on when its GPU(s) have room";
+  return why +
+         "; its programs wait, and go on when its GPU(s) have room: their contexts stay there, so "
+         "no other GPU of the host will do";
 }
 
 }  // namespace farcall::pool

@@ -30,6 +30,7 @@ void Core::Establish(const Project& project) {
   ProjectState& state = projects_[project.name];
   const double usage = state.project.name.empty() ? project.usage_ms : state.usage_ms;
   state.project = project;
+  state.project.tenant_usage_ms.clear();  // its tenants have it
   state.usage_ms = usage;
   auto parent = projects_.find(ParentOf(project.name));
   state.parent = parent == projects_.end() ? nullptr : &parent->second;
@@ -47,7 +48,13 @@ void Core::LoadProjects(std::vector<Project> projects) {
   for (const Project& project : projects) {
     revision_ = std::max(revision_, project.revision);
     Establish(project);
-    projects_.at(project.name).usage_at = now_;
+    ProjectState& state = projects_.at(project.name);
+    state.usage_at = now_;
+    for (const auto& [tenant, usage_ms] : project.tenant_usage_ms) {
+      TenantPart& part = state.tenants[tenant];
+      part.usage_ms = usage_ms;
+      part.usage_at = now_;
+    }
   }
   if (projects_.count(kDefaultProject) != 0) return;
   Project other;

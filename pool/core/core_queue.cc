@@ -19,6 +19,7 @@ std::string Core::ShapeOf(const Claim& claim) const {
   if (!claim.gang.empty()) shape += '\a' + std::to_string(claim.gang_size);
   if (!ask.selector.is_empty()) shape += '\v' + ToText(ask.selector);
   if (!claim.avoid.empty()) shape += '\n' + claim.id;
+  if (!reservations_.empty()) shape += ReservedShapeOf(claim);
   if (HasModelLimits(claim)) shape += '\t' + ask.project;
   return shape;
 }
@@ -32,6 +33,7 @@ bool Core::HasModelLimits(const Claim& claim) const {
 void Core::Enqueue(const Claim& one) {
   if (!WaitsAsWhole(one)) return;
   const Claim& claim = LeaderOf(one);
+  if (claim.is_early) return;
   std::string name = ShapeOf(claim);
   LineKey key(claim.ask.project, claim.tenant);
   Shape& shape = shapes_[name];
@@ -299,7 +301,7 @@ std::string Core::Broken() const {
   size_t pending = 0;
   for (const auto& [id, claim] : claims_) {
     if (claim.id != id) return "claim " + id + " is filed under another name";
-    if (WaitsAsWhole(claim) && &LeaderOf(claim) == &claim) {
+    if (WaitsAsWhole(claim) && &LeaderOf(claim) == &claim && !claim.is_early) {
       ++pending;
       auto shape = shapes_.find(ShapeOf(claim));
       const LineKey key(claim.ask.project, claim.tenant);
@@ -351,6 +353,7 @@ std::string Core::Broken() const {
     if (use.claims != of_tenants[tenant]) return "tenant '" + tenant + "': its claims are others";
   if (pending != pending_count_) return "the queue holds another number of claims";
   if (std::string wrong = BrokenProject(); !wrong.empty()) return wrong;
+  if (std::string wrong = BrokenReservation(); !wrong.empty()) return wrong;
   if (std::string wrong = BrokenGang(); !wrong.empty()) return wrong;
   for (const auto& [name, host] : hosts_) {
     if (host.claims != held[name]) return "host " + name + " lists other claims";

@@ -46,7 +46,7 @@ struct Effects {
   std::set<std::string> claims, hosts;               // to be stored
   std::map<std::string, std::string> erased_claims;  // no longer; and their tenants
   std::set<std::string> join_tokens;                 // to be stored, or no longer
-  std::set<std::string> projects;                    // the same
+  std::set<std::string> projects, reservations;      // the same
   AccountChanges accounts;
   // Changed by what a host has told and will tell again: may be stored later.
   std::set<std::string> notified_claims;

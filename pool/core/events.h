@@ -13,6 +13,7 @@
 
 #include "pool/core/model/accounts.h"
 #include "pool/core/model/project.h"
+#include "pool/core/model/reservation.h"
 #include "pool/core/model/types.h"
 
 namespace farcall::pool {
@@ -68,6 +69,10 @@ struct MakeJoinToken {
   JoinToken token;
   int64_t now_unix = 0;
 };
+struct RevokeJoinToken {
+  std::string id;
+  int64_t now_unix = 0;
+};
 // A host shows a token, and from then on what has this hash.
 struct JoinHost {
   std::string host, credential;
@@ -79,6 +84,14 @@ struct SetHost {
   std::string host;
   Verb verb = Verb::kDrain;
   std::optional<uint64_t> if_revision;
+};
+// Its GPUs are chosen then and there: such as no claim needs from its begin on.
+struct MakeReservation {
+  Reservation reservation;
+  int64_t now_unix = 0;
+};
+struct EndReservation {
+  std::string name;
 };
 struct SetLabels {
   std::string host;
@@ -98,9 +111,13 @@ struct ApplyConfig {
 struct Regranted {
   std::set<std::string> hosts;
 };
-struct Tick {};
-using Event = std::variant<RequestClaim, ReleaseClaim, RenewClaim, ChangeClaim, HostReport,
-                           HostClosed, MakeJoinToken, JoinHost, SetHost, SetProject, DeleteProject,
-                           SetLabels, ApplyConfig, AccountEvent, Regranted, Tick>;
+// Of the clock. What is to begin or end at a time of day does when it is told.
+struct Tick {
+  int64_t unix_ms = 0;  // since 1970; 0: not told
+};
+using Event =
+    std::variant<RequestClaim, ReleaseClaim, RenewClaim, ChangeClaim, HostReport, HostClosed,
+                 MakeJoinToken, RevokeJoinToken, JoinHost, MakeReservation, EndReservation, SetHost,
+                 SetProject, DeleteProject, SetLabels, ApplyConfig, AccountEvent, Regranted, Tick>;
 
 }  // namespace farcall::pool

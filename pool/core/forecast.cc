@@ -55,6 +55,8 @@ PoolCopy::PoolCopy(const Core& core, Ms now, size_t most)
       runs_.push_back({claim.host, claim.devices, claim.held_bytes(), claim.held_milli(),
                        claim.is_exclusive(), claim.placed == 0 ? now : claim.placed,
                        claim.state == ClaimState::kReleasing ? now : LifetimeEnd(claim)});
+  for (const auto& [name, reservation] : core.reservations())
+    reservations_[name] = reservation.number;
   for (const Waiting& waiting : core.InOrder(most))
     if (waiting.limit.empty()) queue_.push_back(*waiting.claim);
 }
@@ -65,6 +67,11 @@ void PoolCopy::Add(const Ask& ask, uint32_t members) {
   claim.ask = ask;
   claim.turn = UINT64_MAX;
   claim.created = now_;
+  claim.ends = LifetimeEnd(claim);
+  if (!ask.reservation.empty()) {
+    auto found = reservations_.find(ask.reservation);
+    claim.reservation = found == reservations_.end() ? UINT64_MAX : found->second;
+  }
   if (members != 0) {
     claim.gang = "plan";
     claim.gang_size = members;
@@ -114,6 +121,8 @@ class PoolCopy::Course {
       in_time = in_time && SteadyClock::now() < until;
       if (LifetimeEnd(*claim) <= now) continue;  // it is over before it starts
       std::string shape = ShapeOf(*claim);
+      if (!copy_.reservations_.empty())
+        shape += '\n' + std::to_string(claim->reservation) + ' ' + std::to_string(claim->ends);
       std::optional<GangPlaces> places;
       if (in_time && failed.count(shape) == 0) places = Find(*claim);
       if (!places) {

@@ -55,6 +55,7 @@ class PoolCopy {
   Hosts hosts_;
   std::vector<Run> runs_;
   std::vector<Claim> queue_;
+  std::map<std::string, uint64_t> reservations_;  // their numbers
 };
 
 // All that is told of one claim.

@@ -25,6 +25,7 @@ grpc::Status Told(Service* service, const Caller& caller, const grpc::ServerCont
 // `service` and `judge` outlive it.
 std::unique_ptr<grpc::Service> MakeAccountsService(Service* service, GrpcServer::Judge& judge);
 std::unique_ptr<grpc::Service> MakeGangsService(Service* service, GrpcServer::Judge& judge);
+std::unique_ptr<grpc::Service> MakeReservationsService(Service* service, GrpcServer::Judge& judge);
 
 // A method of the service `Of` that is one of pool::Service's.
 #define FARCALL_POOL_CALL(Of, Name, Request_, Answer)                                              \

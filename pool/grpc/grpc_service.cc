@@ -157,6 +157,8 @@ class GrpcServer::HostsService final : public v1::Hosts::Service {
   }
   FARCALL_POOL_CALL(Hosts, SetLabels, v1::HostLabels, v1::Host)
   FARCALL_POOL_CALL(Hosts, NewJoinToken, v1::JoinTokenRequest, v1::JoinToken)
+  FARCALL_POOL_CALL(Hosts, ListJoinTokens, v1::ListJoinTokensRequest, v1::JoinTokenList)
+  FARCALL_POOL_CALL(Hosts, RevokeJoinToken, v1::JoinTokenName, v1::JoinToken)
   grpc::Status Join(grpc::ServerContext*, const v1::JoinRequest* request,
                     v1::Joined* answer) override {
     return ToGrpc(service_->Join({}, *request, answer));
@@ -405,6 +407,7 @@ Status GrpcServer::Open() {
   projects_ = std::make_unique<ProjectsService>(service_, judge_);
   accounts_ = MakeAccountsService(service_, judge_);
   gangs_ = MakeGangsService(service_, judge_);
+  reservations_ = MakeReservationsService(service_, judge_);
   link_ = std::make_unique<LinkService>(service_, options_);
   LinkService* link = link_.get();
   service_->controller().OnPush(
@@ -418,6 +421,7 @@ Status GrpcServer::Open() {
   builder.RegisterService(projects_.get());
   builder.RegisterService(accounts_.get());
   builder.RegisterService(gangs_.get());
+  builder.RegisterService(reservations_.get());
   builder.RegisterService(link_.get());
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);

@@ -63,6 +63,7 @@ void Fill(const Limits& limits, v1::RecordedLimits* to) {
   to->set_adopted(limits.adopted);
   to->set_join_tokens(limits.join_tokens);
   to->set_projects(limits.projects);
+  to->set_reservations(limits.reservations);
 }
 
 Limits LimitsOf(const v1::RecordedLimits& from) {
@@ -74,6 +75,7 @@ Limits LimitsOf(const v1::RecordedLimits& from) {
   limits.adopted = from.adopted();
   limits.join_tokens = from.join_tokens();
   limits.projects = from.projects();
+  if (from.reservations() != 0) limits.reservations = from.reservations();
   return limits;
 }
 
@@ -102,6 +104,7 @@ v1::Snapshot SnapshotOf(const Loaded& loaded, const Timing& timing, const Limits
   for (const std::string& value : loaded.hosts) snapshot.add_hosts(value);
   for (const std::string& value : loaded.join_tokens) snapshot.add_join_tokens(value);
   for (const std::string& value : loaded.projects) snapshot.add_projects(value);
+  for (const std::string& value : loaded.reservations) snapshot.add_reservations(value);
   for (const std::string& value : loaded.users) snapshot.add_users(value);
   for (const std::string& value : loaded.tokens) snapshot.add_tokens(value);
   return snapshot;
@@ -114,7 +117,9 @@ v1::Snapshot SnapshotOf(const Core& core, Ms now) {
   for (const auto& [name, host] : core.hosts())
     snapshot.add_hosts(ToProto(host, now).SerializeAsString());
   for (const auto& [name, state] : core.projects())
-    snapshot.add_projects(ToProto(state).SerializeAsString());
+    snapshot.add_projects(ToStored(state).SerializeAsString());
+  for (const auto& [name, reservation] : core.reservations())
+    snapshot.add_reservations(ToProto(reservation).SerializeAsString());
   return snapshot;
 }
 
@@ -139,12 +144,17 @@ Core CoreOf(const v1::Snapshot& snapshot, const std::string& sequencer) {
   std::map<std::string, JoinToken> join_tokens;
   for (const std::string& value : snapshot.join_tokens()) {
     pb::StoredJoinToken token;
-    if (token.ParseFromString(value)) join_tokens[token.hash()] = {token.host(), token.expires()};
+    if (token.ParseFromString(value)) join_tokens.insert(FromProto(token));
   }
   std::vector<Project> projects;
   for (const std::string& value : snapshot.projects()) {
     pb::Project project;
     if (project.ParseFromString(value)) projects.push_back(FromProto(project));
+  }
+  std::vector<Reservation> reservations;
+  for (const std::string& value : snapshot.reservations()) {
+    pb::Reservation reservation;
+    if (reservation.ParseFromString(value)) reservations.push_back(ReservationOf(reservation));
   }
   std::vector<User> users;
   for (const std::string& value : snapshot.users())
@@ -155,7 +165,7 @@ Core CoreOf(const v1::Snapshot& snapshot, const std::string& sequencer) {
   Core core(TimingOf(snapshot.timing()), LimitsOf(snapshot.limits()),
             {sequencer.empty() ? snapshot.sequencer() : sequencer, snapshot.half_life_ms()});
   core.Load(std::move(claims), std::move(hosts), snapshot.now_ms(), std::move(join_tokens),
-            std::move(projects));
+            std::move(projects), std::move(reservations));
   core.LoadAccounts(std::move(users), std::move(tokens));
   return core;
 }

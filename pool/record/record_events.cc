@@ -104,10 +104,22 @@ void Put(const HostClosed& event, v1::RecordedEvent* out) {
 
 void Put(const MakeJoinToken& event, v1::RecordedEvent* out) {
   v1::RecordedJoinToken* to = out->mutable_join_token();
-  to->mutable_token()->set_hash(event.hash);
-  to->mutable_token()->set_host(event.token.host);
-  to->mutable_token()->set_expires(event.token.expires_unix);
+  *to->mutable_token() = ToStored(event.hash, event.token);
   to->set_now_unix(event.now_unix);
+}
+
+void Put(const RevokeJoinToken& event, v1::RecordedEvent* out) {
+  out->mutable_join_token_end()->set_id(event.id);
+  out->mutable_join_token_end()->set_now_unix(event.now_unix);
+}
+
+void Put(const MakeReservation& event, v1::RecordedEvent* out) {
+  *out->mutable_reservation()->mutable_reservation() = ToProto(event.reservation);
+  out->mutable_reservation()->set_now_unix(event.now_unix);
+}
+
+void Put(const EndReservation& event, v1::RecordedEvent* out) {
+  out->mutable_reservation_end()->set_name(event.name);
 }
 
 void Put(const JoinHost& event, v1::RecordedEvent* out) {
@@ -184,8 +196,8 @@ void Put(const Regranted& event, v1::RecordedEvent* out) {
   for (const std::string& host : event.hosts) out->mutable_regrant()->add_hosts(host);
 }
 
-void Put(const Tick&, v1::RecordedEvent* out) {
-  out->mutable_tick();
+void Put(const Tick& event, v1::RecordedEvent* out) {
+  out->mutable_tick()->set_unix_ms(event.unix_ms);
 }
 
 // The field, if it is there.
@@ -229,6 +241,7 @@ Event Report(const v1::HostReport& from) {
   event.beat = from.beat();
   event.is_draining = from.draining();
   event.net_ceiling = from.net_bytes_per_s();
+  event.park_bytes = from.park_bytes();
   event.endpoints.assign(from.endpoints().begin(), from.endpoints().end());
   for (const v1::Gpu& one : from.gpus()) {
     Gpu gpu;
@@ -254,6 +267,8 @@ Event Report(const v1::HostReport& from) {
     claim.refused_revision = one.refused_quota();
     claim.change_refused = one.change_refused();
     claim.net_bytes_per_s = one.net_bytes_per_s();
+    claim.is_parked = one.parked();
+    claim.park_refused = one.park_refused();
     event.claims.push_back(std::move(claim));
   }
   return event;
@@ -327,10 +342,17 @@ Result<Event> FromProto(const v1::RecordedEvent& recorded) {
     case v1::RecordedEvent::kHostClosed:
       return Event(HostClosed{recorded.host_closed().host(), recorded.host_closed().incarnation()});
     case v1::RecordedEvent::kJoinToken: {
-      const v1::StoredJoinToken& token = recorded.join_token().token();
-      return Event(MakeJoinToken{
-          token.hash(), {token.host(), token.expires()}, recorded.join_token().now_unix()});
+      auto [hash, token] = FromProto(recorded.join_token().token());
+      return Event(MakeJoinToken{hash, token, recorded.join_token().now_unix()});
     }
+    case v1::RecordedEvent::kJoinTokenEnd:
+      return Event(
+          RevokeJoinToken{recorded.join_token_end().id(), recorded.join_token_end().now_unix()});
+    case v1::RecordedEvent::kReservation:
+      return Event(MakeReservation{ReservationOf(recorded.reservation().reservation()),
+                                   recorded.reservation().now_unix()});
+    case v1::RecordedEvent::kReservationEnd:
+      return Event(EndReservation{recorded.reservation_end().name()});
     case v1::RecordedEvent::kJoin: {
       const v1::RecordedJoin& from = recorded.join();
       return Event(JoinHost{from.host(), from.credential(), from.token_hash(), from.now_unix()});
@@ -362,7 +384,7 @@ Result<Event> FromProto(const v1::RecordedEvent& recorded) {
       return Event(
           Regranted{{recorded.regrant().hosts().begin(), recorded.regrant().hosts().end()}});
     case v1::RecordedEvent::kTick:
-      return Event(Tick{});
+      return Event(Tick{recorded.tick().unix_ms()});
     default:
       return Wrong("of a later version of Farcall");
   }
@@ -418,19 +440,21 @@ class Values {
   void JoinTokens(const std::set<std::string>& hashes) {
     for (const std::string& hash : hashes) {
       auto token = core_.join_tokens().find(hash);
-      v1::StoredJoinToken stored;
-      if (token != core_.join_tokens().end()) {
-        stored.set_hash(hash);
-        stored.set_host(token->second.host);
-        stored.set_expires(token->second.expires_unix);
-      }
-      Add("join_token", hash, stored.SerializeAsString());
+      const bool is_there = token != core_.join_tokens().end();
+      Add("join_token", hash, is_there ? ToStored(hash, token->second).SerializeAsString() : "");
     }
   }
   void Projects(const std::set<std::string>& names) {
     for (const std::string& name : names) {
       const ProjectState* state = core_.FindProject(name);
-      Add("project", name, state == nullptr ? "" : pool::ToProto(*state).SerializeAsString());
+      Add("project", name, state == nullptr ? "" : Bytes(ToStored(*state)));
+    }
+  }
+  void Reservations(const std::set<std::string>& names) {
+    for (const std::string& name : names) {
+      auto found = core_.reservations().find(name);
+      const bool is_there = found != core_.reservations().end();
+      Add("reservation", name, is_there ? Bytes(pool::ToProto(found->second)) : "");
     }
   }
   void Accounts(const AccountChanges& changes) {
@@ -465,6 +489,7 @@ std::string RecordedBytes(const Effects& effects, const Core& core, Ms now) {
   written.Hosts(effects.hosts);
   written.JoinTokens(effects.join_tokens);
   written.Projects(effects.projects);
+  written.Reservations(effects.reservations);
   written.Accounts(effects.accounts);
   Values(core, now, told.mutable_noticed()).Claims(effects.notified_claims);
   for (const auto& [id, tenant] : effects.erased_claims) told.add_erased_claims(id);

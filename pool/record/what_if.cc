@@ -71,13 +71,15 @@ class Simulation {
     v1::Snapshot snapshot = record.snapshot;
     snapshot.mutable_timing()->set_settle(0);  // its hosts report at once
     if (record.events.empty()) snapshot.mutable_timing()->set_suspect(kNever);
-    if (!what.placer.empty())
-      for (std::string& value : *snapshot.mutable_claims()) {
-        v1::Claim claim;
-        if (!claim.ParseFromString(value)) continue;
-        claim.mutable_request()->set_placer(what.placer);
-        value = claim.SerializeAsString();
-      }
+    snapshot.clear_reservations();  // times of day are left out
+    for (std::string& value : *snapshot.mutable_claims()) {
+      v1::Claim claim;
+      if (!claim.ParseFromString(value)) continue;
+      if (!what.placer.empty()) claim.mutable_request()->set_placer(what.placer);
+      claim.mutable_request()->clear_begin();
+      claim.mutable_request()->clear_reservation();
+      value = claim.SerializeAsString();
+    }
     return CoreOf(snapshot, what.sequencer);
   }
 
@@ -216,7 +218,10 @@ class Simulation {
   void Take(const v1::RecordedEvent& recorded) {
     Result<Event> event = FromProto(recorded);
     if (!event.ok()) return;
-    if (std::holds_alternative<Tick>(*event) || std::holds_alternative<RenewClaim>(*event)) return;
+    if (std::holds_alternative<Tick>(*event) || std::holds_alternative<RenewClaim>(*event) ||
+        std::holds_alternative<MakeReservation>(*event) ||
+        std::holds_alternative<EndReservation>(*event))
+      return;
     if (auto* report = std::get_if<HostReport>(&*event)) {
       HostReport& host = hosts_[report->host];
       const uint64_t beat = host.incarnation == report->incarnation ? host.beat : 0;
@@ -228,6 +233,8 @@ class Simulation {
       if (!runs_.Of(release->id)) Do(ReleaseClaim{release->id, release->reason, {}});
     } else if (auto* request = std::get_if<RequestClaim>(&*event)) {
       if (!what_.placer.empty()) request->ask.spread = what_.placer == "spread";
+      request->ask.begin_unix = 0;  // times of day are left out
+      request->ask.reservation.clear();
       if (core_.Find(request->id) == nullptr)
         Come(request->members == 0 ? request->id : request->id + "-0");
       Do(*event);

@@ -116,6 +116,12 @@ const std::vector<Route>& Routes() {
       PlainRoute("/v1/pool", &Service::GetInfo),
       PlainRoute("/v1/snapshot", &Service::GetSnapshot),
       MakeRoute("POST", "/v1/join-tokens", nullptr, &Service::NewJoinToken),
+      MakeRoute("GET", "/v1/join-tokens", nullptr, &Service::ListJoinTokens),
+      MakeRoute("DELETE", "/v1/join-tokens/{id}", "id", &Service::RevokeJoinToken),
+      MakeRoute("POST", "/v1/reservations", nullptr, &Service::CreateReservation),
+      MakeRoute("GET", "/v1/reservations", nullptr, &Service::ListReservations),
+      MakeRoute("GET", "/v1/reservations/{id}", "name", &Service::GetReservation),
+      MakeRoute("DELETE", "/v1/reservations/{id}", "name", &Service::DeleteReservation),
       MakeRoute("POST", "/v1/join", nullptr, &Service::Join),
       MakeRoute("POST", "/v1/users", nullptr, &Service::AddUser),
       MakeRoute("GET", "/v1/users", nullptr, &Service::ListUsers),
@@ -184,6 +190,9 @@ void Describe(const Descriptor* message, Json* schemas) {
   for (int i = 0; i < message->field_count(); ++i) {
     const FieldDescriptor* field = message->field(i);
     Json type = {{"type", TypeName(field)}};
+    const bool is_long = field->cpp_type() == FieldDescriptor::CPPTYPE_INT64 ||
+                         field->cpp_type() == FieldDescriptor::CPPTYPE_UINT64;
+    if (is_long) type["format"] = "int64";
     if (field->is_map()) {
       const FieldDescriptor* value = field->message_type()->map_value();
       type = {{"type", "object"}, {"additionalProperties", {{"type", TypeName(value)}}}};
@@ -227,6 +236,7 @@ std::string OpenApi() {
     std::transform(method.begin(), method.end(), method.begin(),
                    [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     Json& operation = paths[route.path][method];
+    operation["operationId"] = RuleOf(std::string(route.method) + " " + route.path).verb;
     operation["responses"]["200"] = {{"description", "done"}, {"content", content(route.out)}};
     operation["responses"]["default"] = {{"description", "an error"},
                                          {"content", content(&pb::Error::default_instance())}};

@@ -71,9 +71,8 @@ Outcome Service::Describe(const Caller& caller, const std::string& id, pb::Claim
   if (!found || !caller.Sees(found->tenant, ProjectOf(*found))) return NoClaim(id);
   *claim = ToProto(*found, found->host.empty() ? nullptr : &host);
   if (found->state == ClaimState::kPreempting)
-    controller_->Read([&](const Core& core, Ms now) {
-      claim->set_leaves_in_ms(std::max<Ms>(0, found->since + core.timing().preempt_grace - now));
-    });
+    controller_->Read(
+        [&](const Core& core, Ms now) { claim->set_leaves_in_ms(core.LeavesIn(*found, now)); });
   return {};
 }
 

@@ -73,7 +73,19 @@ class Service {
   Outcome SetLabels(const Caller& caller, const pb::HostLabels& request, pb::Host* host);
   Outcome Apply(const Caller& caller, const pb::Config& config, pb::ConfigDiff* diff);
   Outcome NewJoinToken(const Caller& caller, const pb::JoinTokenRequest& request,
-                       pb::JoinToken* token);
+                       pb::JoinToken* told);
+  Outcome ListJoinTokens(const Caller& caller, const pb::ListJoinTokensRequest& request,
+                         pb::JoinTokenList* list);
+  Outcome RevokeJoinToken(const Caller& caller, const pb::JoinTokenName& name, pb::JoinToken* told);
+  // Reservations (service_reservations.cc) are the operator's to make.
+  Outcome CreateReservation(const Caller& caller, const pb::Reservation& given,
+                            pb::Reservation* told);
+  Outcome ListReservations(const Caller& caller, const pb::ListReservationsRequest& request,
+                           pb::ReservationList* list);
+  Outcome GetReservation(const Caller& caller, const pb::ReservationName& name,
+                         pb::Reservation* told);
+  Outcome DeleteReservation(const Caller& caller, const pb::ReservationName& name,
+                            pb::Reservation* told);
   // Users, roles and tokens: service_accounts.cc.
   Outcome AddUser(const Caller& caller, const pb::User& request, pb::User* user);
   Outcome RemoveUser(const Caller& caller, const pb::UserName& name, pb::User* user);
@@ -139,6 +151,7 @@ class Service {
 
  private:
   void KeepOwn(const Caller& caller, pb::PoolStatus* status);
+  static void TellLeaving(const Caller& caller, const Core& core, Ms now, pb::PoolStatus* status);
   // Whether a caller may ask for that place in the queue.
   Outcome MayRank(const Caller& caller, int32_t queue_priority) const;
   // Whether a caller may have a claim in that project; one that names none gets its home.

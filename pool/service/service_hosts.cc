@@ -12,8 +12,6 @@ namespace farcall::pool {
 
 namespace {
 
-constexpr int64_t kJoinSeconds = 3600, kMaxJoinSeconds = 30 * 24 * 3600;
-constexpr size_t kSecretDigits = 64;
 constexpr size_t kMaxStatusBytes = 1u << 20;     // of one host; a server's agent sends no more
 constexpr size_t kMaxStatusesBytes = 32u << 20;  // of one answer
 
@@ -50,42 +48,6 @@ Outcome Service::ChangeHost(const Caller&, const pb::HostName& name, SetHost::Ve
   return {};
 }
 
-Outcome Service::NewJoinToken(const Caller&, const pb::JoinTokenRequest& request,
-                              pb::JoinToken* token) {
-  int64_t seconds = request.expires_s() == 0 ? kJoinSeconds : request.expires_s();
-  if (seconds < 1 || seconds > kMaxJoinSeconds)
-    return Failed(
-        400, "invalid",
-        "expires_s " + std::to_string(seconds) + ": 1 to " + std::to_string(kMaxJoinSeconds),
-        "expires_s");
-  int64_t now = UnixSeconds();
-  std::string secret = RandomHex(kSecretDigits);
-  Effects effects =
-      controller_->Apply(MakeJoinToken{HashOf(secret), {request.host(), now + seconds}, now});
-  if (effects.refusal) return Of(*effects.refusal);
-  token->set_token(secret);
-  token->set_expires(now + seconds);
-  token->set_host(request.host());
-  return {};
-}
-
-Outcome Service::Join(const Caller&, const pb::JoinRequest& request, pb::Joined* joined) {
-  JoinHost event;
-  event.host = request.host();
-  event.now_unix = UnixSeconds();
-  const bool is_lasting =
-      !options_.join_token.empty() &&
-      SameBytes(Sha256(BytesOf(request.token())), Sha256(BytesOf(options_.join_token)));
-  if (!is_lasting) event.token_hash = HashOf(request.token());
-  std::string secret = RandomHex(kSecretDigits);
-  event.credential = HashOf(secret);
-  Effects effects = controller_->Apply(event);
-  if (effects.refusal) return Of(*effects.refusal);
-  joined->set_host(request.host());
-  joined->set_credential(secret);
-  return {};
-}
-
 std::optional<std::string> Service::HostOf(std::string_view authorization) const {
   if (!options_.hosts_need_tokens) return "";
   std::optional<std::string_view> credential = BearerOf(authorization);
@@ -107,6 +69,7 @@ Outcome Service::GetStatus(const Caller& caller, pb::PoolStatus* status) {
       told->set_state(std::string(ToText(host.state)));
       told->set_silent_ms(now - host.heard);
     }
+    TellLeaving(caller, core, now, status);
   });
   std::lock_guard lock(mutex_);
   size_t bytes = 0;
@@ -122,6 +85,23 @@ Outcome Service::GetStatus(const Caller& caller, pb::PoolStatus* status) {
   }
   if (!caller.is_operator) KeepOwn(caller, status);
   return {};
+}
+
+// Which claims are about to lose their GPUs, or have.
+void Service::TellLeaving(const Caller& caller, const Core& core, Ms now, pb::PoolStatus* status) {
+  for (pb::HostStatus& told : *status->mutable_hosts())
+    for (const std::string& id : core.hosts().at(told.host()).claims) {
+      const Claim& claim = *core.Find(id);
+      const bool is_warned = claim.state == ClaimState::kPreempting;
+      if ((!is_warned && claim.state != ClaimState::kParked) ||
+          !caller.Sees(claim.tenant, ProjectOf(claim)))
+        continue;
+      pb::LeavingClaim* leaving = told.add_leaving();
+      leaving->set_claim(id);
+      leaving->set_state(std::string(ToText(claim.state)));
+      leaving->set_why(claim.reason);
+      if (is_warned) leaving->set_leaves_in_ms(core.LeavesIn(claim, now));
+    }
 }
 
 void Service::KeepOwn(const Caller& caller, pb::PoolStatus* status) {

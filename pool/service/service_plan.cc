@@ -69,8 +69,13 @@ Outcome Service::PlanFor(const Caller&, const pb::ClaimRequest& request, uint32_
   if (std::optional<Refusal> wrong = ToAsk(request, options_.spread, &ask)) return Of(*wrong);
   if (auto [wrong, field] = FaultOf(ask); !wrong.empty())
     return Failed(400, "invalid", wrong, field);
+  if (ask.begin_unix != 0)
+    return Failed(400, "invalid", "begin: a plan is for now", "begin", "leave it out");
   std::optional<PoolCopy> copy;
+  bool is_known = true;
   controller_->Read([&](const Core& core, Ms now) {
+    is_known = ask.reservation.empty() || core.reservations().count(ask.reservation) != 0;
+    if (!is_known) return;
     std::optional<GangPlaces> places;
     *told = ToProto(core.Plan(ask, members, &places));
     told->set_state("plan");
@@ -84,6 +89,9 @@ Outcome Service::PlanFor(const Caller&, const pb::ClaimRequest& request, uint32_
     for (const Place& place : *places)
       if (members != 0) told->add_hosts(place.host);
   });
+  if (!is_known)
+    return Failed(400, "invalid", "there is no reservation '" + ask.reservation + "'",
+                  "reservation", "farcall pool reservation list shows them");
   if (!copy) return {};
   copy->Add(ask, members);
   Put(EstimateStart(*copy, "plan"), told);

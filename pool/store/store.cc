@@ -14,9 +14,9 @@ namespace farcall::pool {
 
 namespace {
 
-constexpr int kSchema = 5;
-constexpr const char* kTables[] = {"claim", "host",  "join_token", "project",
-                                   "user",  "token", "audit",      "meta"};
+constexpr int kSchema = 6;
+constexpr const char* kTables[] = {"claim", "host",  "join_token", "project",    "user",
+                                   "token", "audit", "meta",       "reservation"};
 constexpr int kBusyMs = 5000;
 
 // Runs a statement that gives no rows.
@@ -115,6 +115,10 @@ Status Store::Migrate() {
     FARCALL_TRY(
         Run("CREATE TABLE audit(key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;"
             "PRAGMA user_version=5"));
+  if (found < 6)
+    FARCALL_TRY(
+        Run("CREATE TABLE reservation(key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;"
+            "PRAGMA user_version=6"));
   return Run("COMMIT");
 }
 
@@ -143,6 +147,8 @@ Status Store::Load(Loaded* loaded) {
                    [&](std::string v) { loaded->join_tokens.push_back(v); }));
   FARCALL_TRY(
       read("SELECT value FROM project", [&](std::string v) { loaded->projects.push_back(v); }));
+  FARCALL_TRY(read("SELECT value FROM reservation",
+                   [&](std::string v) { loaded->reservations.push_back(v); }));
   FARCALL_TRY(read("SELECT value FROM user", [&](std::string v) { loaded->users.push_back(v); }));
   FARCALL_TRY(read("SELECT value FROM token", [&](std::string v) { loaded->tokens.push_back(v); }));
   FARCALL_TRY(read("SELECT value FROM meta WHERE key = 'audit_before'",

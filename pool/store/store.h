@@ -27,7 +27,8 @@ struct Batch {
 };
 
 struct Loaded {
-  std::vector<std::string> claims, hosts, join_tokens, projects, users, tokens;  // values
+  std::vector<std::string> claims, hosts, join_tokens, projects, reservations, users,
+      tokens;        // values
   std::string pool;  // its name, made at the first start
   LeaseSecretKey key{};
   uint64_t term = 0;                       // this controller's

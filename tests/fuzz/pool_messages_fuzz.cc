@@ -181,6 +181,12 @@ const std::vector<Question>& Questions() {
       {"tokens.revoke", Call(&Service::RevokeToken)},
       {"audit.list", Call(&Service::ListAudit)},
       {"whoami", Call(&Service::WhoAmI)},
+      {"join_tokens.list", Call(&Service::ListJoinTokens)},
+      {"join_tokens.revoke", Call(&Service::RevokeJoinToken)},
+      {"reservations.create", Call(&Service::CreateReservation)},
+      {"reservations.list", Call(&Service::ListReservations)},
+      {"reservations.get", Call(&Service::GetReservation)},
+      {"reservations.delete", Call(&Service::DeleteReservation)},
   };
   return *questions;
 }

@@ -38,6 +38,7 @@ class Parking(PoolCase):
         self.assertEqual(self.say(other, f"take {100 * MIB}"), "code 0")
         told = pool.post(f"/v1/claims/{low['id']}:explain")
         self.assertIn("parked on one", told["why"])
+        self.assertIn("no other GPU of the host will do", told["why"])
         self.assertEqual(told["place_in_queue"], 1)
         (queued,) = pool.get("/v1/queue")["claims"]
         self.assertEqual(queued["claim"]["id"], low["id"])

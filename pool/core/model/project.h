@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -62,7 +63,9 @@ struct Project {
   uint32_t max_pending = 0, max_claims = 0;
   uint32_t tenant_max_pending = 0, tenant_max_claims = 0;  // of each tenant, in this project alone
   uint64_t revision = 0;
-  double usage_ms = 0;  // as it was stored; ProjectState has it as it is
+  // As they were stored; ProjectState has them as they are.
+  double usage_ms = 0;
+  std::map<std::string, double> tenant_usage_ms;
 };
 
 // 1 to 8 names of 1 to 64 letters, digits, `.`, `_` and `-` that begin with a letter or digit,

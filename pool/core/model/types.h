@@ -56,10 +56,12 @@ struct Ask {
   std::string host;               // this one only; empty: any
   Selector selector;              // of hosts, by their labels, and of GPUs
   Labels labels;                  // for people and programs; the pool makes nothing of them
+  int64_t begin_unix = 0;         // seconds; it waits in no queue before; 0: at once
+  std::string reservation;        // on its GPUs alone; empty: on none that is reserved
   bool spread = false;            // the emptiest place instead of the tightest
   uint32_t seats = 64;            // sessions at once
   Ms queue_ms = 0;                // how long to wait for a place; 0: for ever
-  Ms lifetime_ms = 0;             // from the request; 0: no end
+  Ms lifetime_ms = 0;             // from the request, or its begin; 0: no end
   Ms on_disconnect_ms = 0;        // how long without a session; 0: as long as it is renewed
   Ms hold_ms = 24 * 3600 * 1000;  // how long its host carries on without the pool
   bool operator==(const Ask&) const = default;
@@ -124,6 +126,9 @@ struct Claim {
   bool is_reclaimed = false;  // and for the sake of that one's quota
   // Of kPending, while a place is looked for: models of which its project may have no more.
   std::vector<std::string> shut_models;
+  bool is_early = false;          // of kPending: its begin has not come
+  uint64_t reservation = 0;       // the number of the one it names; 0: none
+  Ms ends = kNever;               // by its lifetime
   std::set<std::string> avoid;    // hosts whose ledger refused it
   uint64_t refused_revision = 0;  // the last change that its host refused, and its words
   std::string change_refused;
@@ -158,6 +163,8 @@ struct Gpu : GpuUse {
   bool is_kept_strictly = false;  // from all others of that queue priority, and lower ones
   uint64_t guest_bytes = 0;
   uint32_t guest_milli = 0;
+  uint64_t reserved = 0;  // the number of the reservation that has it, or will next; 0: none
+  Ms reserved_from = 0;   // its begin; 0: it has begun
   uint64_t free_bytes() const { return used_bytes < memory_bytes ? memory_bytes - used_bytes : 0; }
   uint32_t free_milli() const { return used_milli < kWholeMilli ? kWholeMilli - used_milli : 0; }
 };
@@ -193,11 +200,19 @@ struct Host {
   bool is_closed() const { return drains || is_cordoned || is_ending; }
 };
 
-// Lets a host in, once. Its key among others is the hash of the token.
+// Lets hosts in. Its key among others is the hash of the token.
 struct JoinToken {
   std::string host;          // the name it is for, also one that is taken; empty: a new one
   int64_t expires_unix = 0;  // seconds
+  uint32_t max_uses = 1, uses = 0;
+  int64_t created_unix = 0;
+  std::string made_by, note;  // for people
 };
+
+// What people call a join token: enough of its hash that nobody can find the token by it.
+inline std::string IdOfJoinToken(const std::string& hash) {
+  return "j-" + hash.substr(0, 12);
+}
 
 // Whether a claim may have so much of the network there.
 inline bool AllowsNet(const Host& host, const Ask& ask) {

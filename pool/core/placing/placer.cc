@@ -66,6 +66,7 @@ Filter JudgeGpu(const Gpu& gpu, const Claim& claim) {
 Filter JudgeGpu(const Gpu& gpu, const GpuUse& use, const Claim& claim) {
   const Ask& ask = claim.ask;
   if (!HasModel(gpu, ask)) return Filter::kModel;
+  if (IsReserved(gpu, claim)) return Filter::kReserved;
   for (const std::string& model : claim.shut_models)
     if (gpu.name.find(model) != std::string::npos) return Filter::kQuota;
   bool wants_all = ask.memory_bytes == 0;
@@ -84,7 +85,7 @@ std::string_view ToText(Filter filter) {
   constexpr std::array<std::string_view, kFilters> kNames = {
       "fits",  "host_not_ready", "host_closed", "other_host", "network", "refused_by_host",
       "model", "memory",         "share",       "shared",     "kept",    "too_few_on_host",
-      "quota", "selector"};
+      "quota", "selector",       "reserved"};
   return kNames[static_cast<size_t>(filter)];
 }
 

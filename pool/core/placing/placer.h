@@ -33,8 +33,9 @@ enum class Filter : uint8_t {
   kTooFew,     // it would fit, but its host has not enough that do
   kQuota,      // its project may have no more of that model
   kSelector,   // its selector wants other labels
+  kReserved,   // a reservation has it, or would before the claim ends; or not the one that it names
 };
-inline constexpr size_t kFilters = 14;
+inline constexpr size_t kFilters = 15;
 std::string_view ToText(Filter filter);
 
 // How a pass over all GPUs went: why a claim waits.
@@ -54,6 +55,12 @@ struct Candidate {
   double left = 0;
   uint32_t device = 0;
 };
+
+// Whether a reservation keeps the claim off the GPU.
+inline bool IsReserved(const Gpu& gpu, const Claim& claim) {
+  if (claim.reservation != 0) return gpu.reserved != claim.reservation || gpu.reserved_from != 0;
+  return gpu.reserved != 0 && claim.ends > gpu.reserved_from;
+}
 
 // What rules the host out for the claim, and the GPU on a host that is not.
 Filter JudgeHost(const Host& host, const Claim& claim);

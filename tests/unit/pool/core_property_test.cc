@@ -67,7 +67,13 @@ class World {
 
   void Step() {
     if (is_busy_) Exchange();
-    switch (Below(20)) {
+    switch (Below(22)) {
+      case 20:
+        Reserve();
+        break;
+      case 21:
+        EndAnyReservation();
+        break;
       case 19:
         SetAnyLabels();
         break;
@@ -167,7 +173,12 @@ class World {
     for (const auto& [id, host] : stored_hosts_) hosts.push_back(host);
     std::vector<Project> projects;
     for (const auto& [name, project] : stored_projects_) projects.push_back(project);
-    core_->Load(std::move(claims), std::move(hosts), now_, {}, std::move(projects));
+    std::vector<Reservation> reservations;
+    for (const auto& [name, reservation] : stored_reservations_)
+      reservations.push_back(reservation);
+    for (Reservation& reservation : reservations) reservation.has_begun = false;  // not stored
+    core_->Load(std::move(claims), std::move(hosts), now_, {}, std::move(projects),
+                std::move(reservations));
   }
 
   // False: it died before it had stored what it decided, and a new one has started.
@@ -181,6 +192,13 @@ class World {
     CheckLimits(effects);
     for (const std::string& name : effects.projects)
       stored_projects_[name] = core_->FindProject(name)->project;
+    for (const std::string& name : effects.reservations) {
+      auto found = core_->reservations().find(name);
+      if (found == core_->reservations().end())
+        stored_reservations_.erase(name);
+      else
+        stored_reservations_[name] = found->second;
+    }
     for (const std::string& id : effects.claims) stored_claims_[id] = *core_->Find(id);
     // What hosts told may be stored later, or never.
     late_.insert(effects.notified_claims.begin(), effects.notified_claims.end());
@@ -212,9 +230,31 @@ class World {
     request.tenant = Below(2) == 0 ? "" : "t";
     const char* project = kProjects[Below(std::size(kProjects))];
     if (core_->FindProject(project) != nullptr) request.ask.project = project;
+    if (Below(4) == 0) request.ask.lifetime_ms = static_cast<Ms>(1000 + Below(90'000));
+    request.now_unix = UnixMs() / 1000;
+    if (Below(6) == 0) request.ask.begin_unix = request.now_unix + static_cast<int64_t>(Below(40));
+    if (!core_->reservations().empty() && Below(3) == 0)
+      request.ask.reservation = core_->reservations().begin()->first;
     if (Below(3) == 0) request.members = 1 + static_cast<uint32_t>(Below(4));
     Do(request);
   }
+
+  int64_t UnixMs() const { return 1'000'000'000'000 + now_ + set_by_; }
+
+  void Reserve() {
+    MakeReservation make;
+    make.reservation.name = "r" + std::to_string(Below(3));
+    make.reservation.gpus = 1 + static_cast<uint32_t>(Below(2));
+    make.now_unix = UnixMs() / 1000;
+    if (Below(3) != 0)
+      make.reservation.begin_unix = make.now_unix + static_cast<int64_t>(Below(60));
+    make.reservation.end_unix =
+        std::max(make.reservation.begin_unix, make.now_unix) + static_cast<int64_t>(Below(90));
+    if (Below(3) == 0) make.reservation.project = "p";
+    Do(make);
+  }
+
+  void EndAnyReservation() { Do(EndReservation{"r" + std::to_string(Below(3))}); }
 
   // After 60 s a gang is bound, or its hosts have been asked to let go.
   void CheckGangs() {
@@ -230,6 +270,9 @@ class World {
       if (claim == nullptr || claim->state != ClaimState::kReserved ||
           std::exchange(placed_[id], claim->epoch) == claim->epoch)
         continue;
+      const Host& host = core_->hosts().at(claim->host);
+      for (uint32_t device : claim->devices)
+        RC_ASSERT(device >= host.gpus.size() || !IsReserved(host.gpus[device], *claim));
       for (const ProjectState* at = core_->FindProject(claim->ask.project); at != nullptr;
            at = at->parent) {
         RC_ASSERT(at->project.limit.Exceeded(at->used).empty());
@@ -276,6 +319,7 @@ class World {
     if (Below(2) == 0) change.share_milli = static_cast<uint32_t>(Below(3) * 250);
     if (Below(4) == 0) change.queue_priority = static_cast<int32_t>(Below(4)) - 1;
     if (Below(4) == 0) change.preemptible = Below(2) == 0;
+    if (Below(4) == 0) change.lifetime_ms = static_cast<Ms>(Below(90'000));
     Do(change);
   }
 
@@ -373,7 +417,9 @@ class World {
   void Advance(Ms by) {
     now_ += by;
     for (auto& [name, host] : hosts_) host.EndSessions(host.ledger->Expire(host.NowAt(now_)));
-    if (Do(Tick{})) CheckGangs();
+    // Somebody sets the clock.
+    if (Below(40) == 0) set_by_ += Below(2) == 0 ? 3'600'000 : -3'600'000;
+    if (Do(Tick{UnixMs()})) CheckGangs();
   }
 
   // All hosts report and are answered, programs come, and some time passes: so claims get far.
@@ -468,6 +514,8 @@ class World {
   std::map<std::string, Claim> stored_claims_;
   std::map<std::string, Host> stored_hosts_;
   std::map<std::string, Project> stored_projects_;
+  std::map<std::string, Reservation> stored_reservations_;
+  int64_t set_by_ = 0;                      // milliseconds, of the clock of day
   std::map<std::string, uint64_t> placed_;  // the epochs that were looked at
   SequencerPolicy sequencer_;
   Timing timing_;

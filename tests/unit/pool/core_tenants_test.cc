@@ -78,6 +78,32 @@ TEST_F(PoolCore, AJoinTokenOpensOnceForItsName) {
   EXPECT_EQ(core_.hosts().at("one").credential, "c3");
 }
 
+TEST_F(PoolCore, AJoinTokenLetsInAsManyHostsAsItSays) {
+  JoinToken token;
+  token.expires_unix = 100;
+  token.max_uses = 2;
+  Do(MakeJoinToken{"0123456789abcdef", token, 50});
+  EXPECT_FALSE(Do(JoinHost{"one", "c1", "0123456789abcdef", 55}).refusal);
+  EXPECT_EQ(core_.join_tokens().at("0123456789abcdef").uses, 1u);
+  EXPECT_FALSE(Do(JoinHost{"two", "c2", "0123456789abcdef", 55}).refusal);
+  EXPECT_EQ(Do(JoinHost{"three", "c3", "0123456789abcdef", 55}).refusal->code,
+            RefusalCode::kDenied);
+  // A name that is taken is no use of it.
+  Do(MakeJoinToken{"0123456789abcdef", token, 50});
+  EXPECT_EQ(Do(JoinHost{"one", "c4", "0123456789abcdef", 55}).refusal->code,
+            RefusalCode::kConflict);
+  EXPECT_EQ(core_.join_tokens().at("0123456789abcdef").uses, 0u);
+  // Nobody joins by one that was revoked; who has stays.
+  EXPECT_EQ(Do(RevokeJoinToken{"j-ffffffffffff", 55}).refusal->code, RefusalCode::kNotFound);
+  EXPECT_FALSE(Do(RevokeJoinToken{"j-0123456789ab", 55}).refusal);
+  EXPECT_EQ(Do(JoinHost{"four", "c5", "0123456789abcdef", 55}).refusal->code, RefusalCode::kDenied);
+  EXPECT_EQ(core_.hosts().at("one").credential, "c1");
+  for (uint32_t wrong : {0u, 1001u}) {
+    token.max_uses = wrong;
+    EXPECT_EQ(Do(MakeJoinToken{"other", token, 50}).refusal->field, "max_uses");
+  }
+}
+
 // While nothing could be stored, the host was granted the same again: its hold counts from there.
 TEST_F(PoolCore, WhatWasGrantedAgainIsHeldAsLong) {
   Request("a", 4);

@@ -10,6 +10,7 @@
 #include <functional>
 #include <random>
 
+#include "pool/convert/convert.h"
 #include "pool/record/replay.h"
 
 namespace farcall::pool {
@@ -52,6 +53,7 @@ HostReport AnyReport(const Below& below, const Core& core, uint64_t beat) {
   report.incarnation = 1;
   report.beat = beat;
   report.endpoints = {"tcp://host:1"};
+  report.park_bytes = below(2) * 8 * kGiB;
   report.gpus.resize(2);
   for (Gpu& gpu : report.gpus) {
     gpu.name = "NVIDIA \\ \x01 H100";
@@ -65,6 +67,8 @@ HostReport AnyReport(const Below& below, const Core& core, uint64_t beat) {
       told.sessions = static_cast<uint32_t>(below(2));
       told.quota_revision = core.Find(id)->quota_revision;
       if (below(9) == 0) told.refused = "no room";
+      told.is_parked = below(2) == 0;
+      if (below(9) == 0) told.park_refused = "its work does not end";
       report.claims.push_back(told);
     }
   return report;
@@ -101,6 +105,26 @@ void ApplyAccounts(const Below& below, const Apply& apply,
   apply(AccountEvent{AddToken{token}, 7});
   if (below(3) == 0) apply(AccountEvent{RevokeToken{token.id}, 7});
   if (below(9) == 0) apply(AccountEvent{RemoveUser{"ann"}, 7});
+}
+
+constexpr int64_t kUnixMs = 1'790'000'000'000;
+
+void ApplyReservations(const Below& below, const Apply& apply, int64_t now_unix) {
+  MakeReservation make;
+  make.now_unix = now_unix;
+  make.reservation.name = "r" + std::to_string(below(3));
+  make.reservation.begin_unix = now_unix + static_cast<int64_t>(below(30));
+  make.reservation.end_unix = make.reservation.begin_unix + static_cast<int64_t>(below(60));
+  apply(make);
+  RequestClaim request;
+  request.id = "of-r" + std::to_string(now_unix);
+  request.now_unix = now_unix;
+  request.ask.memory_bytes = 1u << 30;
+  request.ask.reservation = below(2) == 0 ? "" : "r" + std::to_string(below(3));
+  if (below(2) == 0) request.ask.begin_unix = now_unix + static_cast<int64_t>(below(30));
+  if (below(2) == 0) request.ask.lifetime_ms = static_cast<Ms>(below(40'000));
+  apply(request);
+  if (below(5) == 0) apply(EndReservation{"r" + std::to_string(below(3))});
 }
 
 class PoolRecord : public testing::Test {
@@ -164,7 +188,10 @@ class PoolRecord : public testing::Test {
           apply(HostClosed{below(2) == 0 ? "a" : "b", 1});
           break;
         case 10:
-          apply(MakeJoinToken{"hash" + std::to_string(below(3)), {"", 100}, 7});
+          apply(MakeJoinToken{"hash" + std::to_string(below(3)),
+                              {"", 100, 1 + static_cast<uint32_t>(below(2))},
+                              7});
+          if (below(3) == 0) apply(RevokeJoinToken{"j-hash" + std::to_string(below(3)), 8});
           apply(JoinHost{"c", "credential", "hash" + std::to_string(below(3)), 8});
           apply(SetHost{"a", static_cast<SetHost::Verb>(below(3)), {}});
           break;
@@ -176,7 +203,8 @@ class PoolRecord : public testing::Test {
           break;
         case 13:
           apply(Regranted{{"a"}});
-          apply(Tick{});
+          apply(Tick{kUnixMs + now});
+          ApplyReservations(below, apply, (kUnixMs + now) / 1000);
           break;
       }
     }
@@ -204,6 +232,42 @@ TEST_F(PoolRecord, WhatFollowedFollowsAgainByteForByte) {
     ASSERT_EQ(replayed->differs, 0u) << "seed " << seed << ", " << replayed->how;
     EXPECT_FALSE((*reader)->is_cut_off());
   }
+}
+
+TEST_F(PoolRecord, WhatTenantsHaveUsedOutlivesAController) {
+  Core core({.settle = 0}, {}, {"fair", 3'600'000});
+  core.Load({}, {}, 0);
+  HostReport report;
+  report.host = "a";
+  report.incarnation = report.beat = 1;
+  report.gpus.resize(1);
+  report.gpus[0].memory_bytes = 4 * kGiB;
+  core.Apply(report, 1000);
+  RequestClaim request;
+  request.id = "first";
+  request.tenant = "ann";
+  request.ask.memory_bytes = 4 * kGiB;
+  core.Apply(request, 1000);
+  ASSERT_EQ(core.Find("first")->host, "a");
+  core.Apply(ReleaseClaim{"first", "done", {}}, 1'801'000);
+  report.beat = 2;
+  core.Apply(report, 1'801'000);
+  const double used = core.FindProject("default")->tenants.at("ann").usage_ms;
+  ASSERT_GT(used, 1'000'000);
+
+  Core next = CoreOf(SnapshotOf(core, 1'801'000));
+  EXPECT_EQ(next.Broken(), "");
+  EXPECT_EQ(next.FindProject("default")->tenants.at("ann").usage_ms, used);
+  for (const char* tenant : {"ann", "ben"}) {
+    request.id = std::string("of-") + tenant;
+    request.tenant = tenant;
+    next.Apply(request, 1'801'000);
+  }
+  const std::vector<Waiting> order = next.InOrder(2);
+  ASSERT_EQ(order.size(), 2u);
+  EXPECT_EQ(order[0].claim->id, "of-ben") << "who came second has used nothing";
+  // Nobody is told what others have used.
+  EXPECT_EQ(pool::ToProto(*next.FindProject("default")).tenant_usage_ms_size(), 0);
 }
 
 TEST_F(PoolRecord, AnotherEffectIsFound) {
