@@ -15,6 +15,8 @@ namespace pb = farcall::control::v1;
 struct Shown {
   std::string host;                // "": one server, whose name need not be told
   const pb::ServerStatus* status;  // of the message that it was taken from
+  // What a pool is about to take; nullptr: it is not of a pool.
+  const google::protobuf::RepeatedPtrField<pool::v1::LeavingClaim>* leaving = nullptr;
 };
 
 inline std::vector<Shown> ShownOf(const pb::ServerStatus& status) {
@@ -24,7 +26,7 @@ inline std::vector<Shown> ShownOf(const pb::ServerStatus& status) {
 inline std::vector<Shown> ShownOf(const pool::v1::PoolStatus& status) {
   std::vector<Shown> all;
   for (const pool::v1::HostStatus& host : status.hosts())
-    all.push_back({host.host(), &host.status()});
+    all.push_back({host.host(), &host.status(), &host.leaving()});
   return all;
 }
 

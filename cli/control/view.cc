@@ -16,7 +16,7 @@ namespace farcall::cli {
 
 namespace {
 
-constexpr size_t kMaxJob = 28, kMaxUser = 24, kSparkWidth = 16, kBarWidth = 20;
+constexpr size_t kMaxJob = 28, kMaxUser = 24, kMaxWhy = 80, kSparkWidth = 16, kBarWidth = 20;
 constexpr uint64_t kFullPercent = 95;
 
 // What a row is about. Of a vGPU's row `session` is its first.
@@ -57,6 +57,19 @@ Cell StateCell(const Subject& subject, bool of_session) {
   }
   const bool waits = state.compare(0, 5, "waits") == 0;
   return {state, state == "runs" ? Color::kGreen : waits ? Color::kYellow : Color::kDim};
+}
+
+// When a pool takes the claim's place, and why.
+Cell LeavesCell(const Subject& subject) {
+  const pool::v1::LeavingClaim* leaves = subject.row.leaves;
+  if (leaves == nullptr) return {"-", Color::kDim};
+  const std::string when =
+      leaves->state() == "parked" ? "parked"
+      : leaves->leaves_in_ms() == 0
+          ? "now"
+          : "in " + std::to_string((leaves->leaves_in_ms() + 999) / 1000) + " s";
+  return {when + (leaves->why().empty() ? "" : ": " + Printable(leaves->why(), kMaxWhy)),
+          Color::kRed};
 }
 
 Cell MemoryCell(const pb::VgpuDevice& device) {
@@ -103,13 +116,16 @@ std::string OnDeviceAndOff(const pb::VgpuDevice& device) {
 enum class Rows { kSessions, kVgpus };
 
 // All columns there are, in their order; which of them a table has.
-std::vector<Field> Fields(Rows table, bool has_hosts, bool swaps, const ViewOptions& options) {
+struct Has {
+  bool hosts = false, swaps = false, leaving = false;
+};
+std::vector<Field> Fields(Rows table, const Has& has, const ViewOptions& options) {
   const bool of_sessions = table == Rows::kSessions, live = options.history != nullptr;
   std::vector<Field> fields;
   auto add = [&](bool is_there, Column column, std::function<Cell(const Subject&)> cell) {
     if (is_there) fields.push_back({std::move(column), std::move(cell)});
   };
-  add(has_hosts, {"HOST", false, 0}, [](const Subject& s) { return Cell(s.row.host); });
+  add(has.hosts, {"HOST", false, 0}, [](const Subject& s) { return Cell(s.row.host); });
   add(of_sessions, {"SESSION", true, 0},
       [](const Subject& s) { return Cell(std::to_string(s.session->number())); });
   add(true, {"JOB", false, 0}, [of_sessions](const Subject& s) {
@@ -143,24 +159,32 @@ std::vector<Field> Fields(Rows table, bool has_hosts, bool swaps, const ViewOpti
     return Cell(s.row.vgpu->priority().empty() ? "-" : s.row.vgpu->priority());
   });
   add(true, {"MEMORY", true, 0}, [](const Subject& s) { return MemoryCell(*s.row.device); });
-  add(swaps, {"ON+OFF", true, 3},
+  add(has.swaps, {"ON+OFF", true, 3},
       [](const Subject& s) { return Cell(OnDeviceAndOff(*s.row.device)); });
   add(true, {live ? "NET/S" : "NETWORK", true, of_sessions ? 10 : 4}, NetCell);
   add(true, {"GPU TIME", true, 10},
       [](const Subject& s) { return Cell(DeviceTimeText(s.row.device->device_ns())); });
   add(true, {"STATE", false, 0},
       [of_sessions](const Subject& s) { return StateCell(s, of_sessions); });
+  add(has.leaving, {"LEAVES", false, 0}, LeavesCell);
   return fields;
 }
 
-bool HasHosts(const std::vector<VgpuRow>& rows) {
-  return std::any_of(rows.begin(), rows.end(),
-                     [](const VgpuRow& row) { return !row.host.empty(); });
+Has WhatHas(const std::vector<VgpuRow>& rows) {
+  Has has;
+  for (const VgpuRow& row : rows) {
+    has.hosts = has.hosts || !row.host.empty();
+    has.swaps = has.swaps || row.status->has_swap();
+    has.leaving = has.leaving || row.leaves != nullptr;
+  }
+  return has;
 }
 
-bool Swaps(const std::vector<VgpuRow>& rows) {
-  return std::any_of(rows.begin(), rows.end(),
-                     [](const VgpuRow& row) { return row.status->has_swap(); });
+const pool::v1::LeavingClaim* LeavesOf(const Shown& shown, const std::string& claim) {
+  if (shown.leaving == nullptr) return nullptr;
+  for (const pool::v1::LeavingClaim& one : *shown.leaving)
+    if (one.claim() == claim) return &one;
+  return nullptr;
 }
 
 std::vector<Column> ColumnsOf(const std::vector<Field>& fields) {
@@ -207,7 +231,7 @@ std::vector<VgpuRow> VgpuRows(const std::vector<Shown>& hosts, const ViewOptions
   for (const Shown& shown : hosts)
     for (const pb::Vgpu& vgpu : shown.status->vgpus())
       for (const pb::VgpuDevice& device : vgpu.devices())
-        rows.push_back({shown.host, shown.status, &vgpu, &device});
+        rows.push_back({shown.host, shown.status, &vgpu, &device, LeavesOf(shown, vgpu.id())});
   std::stable_sort(rows.begin(), rows.end(), [&](const VgpuRow& a, const VgpuRow& b) {
     const uint64_t of_a = Weight(a, options), of_b = Weight(b, options);
     if (of_a != of_b) return of_a > of_b;
@@ -217,7 +241,7 @@ std::vector<VgpuRow> VgpuRows(const std::vector<Shown>& hosts, const ViewOptions
 }
 
 std::vector<std::string> VgpuLines(const std::vector<VgpuRow>& rows, const ViewOptions& options) {
-  const std::vector<Field> fields = Fields(Rows::kVgpus, HasHosts(rows), Swaps(rows), options);
+  const std::vector<Field> fields = Fields(Rows::kVgpus, WhatHas(rows), options);
   std::vector<Cells> cells;
   for (const VgpuRow& row : rows) {
     const pb::Session* first = row.vgpu->sessions_size() == 0 ? nullptr : &row.vgpu->sessions(0);
@@ -235,7 +259,7 @@ std::string VgpuTable(const std::vector<Shown>& hosts, const ViewOptions& option
 
 std::string SessionTable(const std::vector<Shown>& hosts, const ViewOptions& options) {
   const std::vector<VgpuRow> rows = VgpuRows(hosts, options);
-  const std::vector<Field> fields = Fields(Rows::kSessions, HasHosts(rows), Swaps(rows), options);
+  const std::vector<Field> fields = Fields(Rows::kSessions, WhatHas(rows), options);
   std::vector<Cells> cells;
   for (const VgpuRow& row : rows) {
     const bool is_used = row.device->charged_bytes() != 0 || row.vgpu->devices_size() == 1;

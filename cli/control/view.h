@@ -29,6 +29,7 @@ struct VgpuRow {
   const pb::ServerStatus* status;
   const pb::Vgpu* vgpu;
   const pb::VgpuDevice* device;
+  const pool::v1::LeavingClaim* leaves;  // nullptr: it stays
 };
 // In the order in which VgpuLines shows them.
 std::vector<VgpuRow> VgpuRows(const std::vector<Shown>& hosts, const ViewOptions& options);

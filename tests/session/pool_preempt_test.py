@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """A claim of a higher queue priority takes the place of a preemptible one, which is warned and comes back."""
 
+import http.server
+import json
+import os
 import subprocess
+import sys
+import threading
 import unittest
 
-from harness import FARCALL, until
+from harness import FARCALL, HERE, until
 from pool_case import MIB, PoolCase
 
 GRACE_S = 3
@@ -108,6 +113,106 @@ class Preemption(PoolCase):
         self.assertEqual(changed.returncode, 0, changed.stderr)
         request = pool.claim(id)["request"]
         self.assertEqual((request["queue_priority"], request["preemptible"]), (3, False))
+
+    def hook(self):
+        """(its URL, what was posted to it so far)"""
+        posted = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                size = int(self.headers["Content-Length"])
+                posted.append((self.path, json.loads(self.rfile.read(size))))
+                self.send_response(204)
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        return f"http://127.0.0.1:{server.server_port}/warned?pool=a", posted
+
+    def test_a_webhook_hears_of_the_warning_and_of_what_follows(self):
+        url, posted = self.hook()
+        pool = self.serve("--min-run", "0", "--preempt-grace", "1", "--preempt-webhook", url)
+        self.host(pool, "one")
+        low = self.ask(pool, preemptible=True, wait_ms="20000")
+        high = self.ask(pool, queue_priority=10)
+        until(lambda: len(posted) == 2, what="two posts")
+        self.assertEqual({path for path, _ in posted}, {"/warned?pool=a"})
+        warning, after = [event for _, event in posted]
+        self.assertEqual(
+            (warning["kind"], warning["claim"], warning["host"]),
+            ("claim_preempting", low["id"], "one"),
+        )
+        self.assertEqual(warning["text"], f"leaves for claim {high['id']}")
+        self.assertIn(after["kind"], ("claim_releasing", "claim_pending"))
+        self.assertEqual(after["claim"], low["id"])
+        # Of claims that nobody warned it hears nothing.
+        pool.call("DELETE", "/v1/claims/" + high["id"])
+        until(lambda: self.state(pool, low) == "bound", what="its place again")
+        self.assertEqual(len(posted), 2)
+
+    def test_a_webhook_that_nobody_answers_holds_nothing_up(self):
+        url = "http://127.0.0.1:1/"
+        pool = self.serve("--min-run", "0", "--preempt-grace", "0", "--preempt-webhook", url)
+        self.host(pool, "one")
+        self.ask(pool, preemptible=True, wait_ms="20000")
+        high = self.ask(pool, queue_priority=10)
+        until(lambda: self.state(pool, high) == "bound", what="the other's place")
+        until(lambda: "webhook http://127.0.0.1:1/ takes nothing" in pool.log_text(), what="a line")
+
+    def test_the_program_gets_its_signal_while_it_can_still_save_its_work(self):
+        pool = self.serve("--min-run", "0", "--preempt-grace", "30")
+        self.host(pool, "one")
+        low = self.ask(pool, preemptible=True, wait_ms="20000")
+        env = {k: v for k, v in os.environ.items() if not k.startswith("FARCALL_")}
+        run = [FARCALL, "run", "--endpoint", pool.endpoint, "--claim", low["id"]]
+        program = subprocess.Popen(
+            [*run, "--on-preempt", "TERM", "--", sys.executable]
+            + [HERE / "programs/saves_on_signal.py"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=env,
+        )
+        self.addCleanup(program.kill)
+        self.assertEqual(program.stdout.readline(), "ready\n")
+        high = self.ask(pool, queue_priority=10)
+        # What lies on the device is there until the grace is over, and so is its session.
+        out, err = program.communicate(timeout=60)
+        self.assertEqual((program.returncode, out), (0, "saved 7\n"), err)
+        self.assertIn(f"farcall run: the pool takes the place of claim {low['id']} in ", err)
+        self.assertIn(f"(leaves for claim {high['id']})", err)
+
+    def test_ps_shows_who_leaves_when_and_why(self):
+        pool = self.serve("--min-run", "0", "--preempt-grace", "60")
+        self.host(pool, "one")
+        low = self.ask(pool, preemptible=True, wait_ms="20000")
+        self.teller(pool, FARCALL_CLAIM=low["id"])
+
+        def ps(*flags):
+            done = subprocess.run(
+                [FARCALL, "ps", "--endpoint", pool.endpoint, *flags],
+                capture_output=True,
+                text=True,
+                timeout=60,
+            )
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done.stdout
+
+        until(lambda: low["id"] in ps(), what="its session")
+        self.assertNotIn("LEAVES", ps())
+        high = self.ask(pool, queue_priority=10)
+        until(lambda: self.state(pool, low) == "preempting", what="the warning")
+        shown = ps()
+        self.assertIn("LEAVES", shown.splitlines()[0])
+        self.assertRegex(shown, rf"in \d+ s: leaves for claim {high['id']}")
+        (host,) = json.loads(ps("--json"))["hosts"]
+        (leaving,) = host["leaving"]
+        self.assertEqual((leaving["claim"], leaving["state"]), (low["id"], "preempting"))
 
 
 if __name__ == "__main__":
