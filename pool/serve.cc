@@ -130,6 +130,7 @@ int ServePool(const PoolServeOptions& options,
                                 callers.wants_token() || !options.join_token.empty(), "", "", "",
                                 "", options.max_queue_priority});
   if (options.oidc.given()) service.SetProvider(options.oidc);
+  service.SetReview(options.review);
   GrpcServer grpc_server(&service,
                          {options.grpc, callers, loaded.pool, PublicHalf(loaded.key), options.tls});
   RestServer rest_server(&service, callers, options.tls);

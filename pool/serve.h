@@ -29,6 +29,7 @@ struct PoolServeOptions {
   std::function<void(const std::string& token)> first_operator;
   std::string join_token;  // lasts; empty: hosts join by tokens that are made for each
   OidcOptions oidc;        // where people log in
+  LoginReview review;      // who knows service accounts
   TlsFiles tls;            // of all addresses but health's
   bool plaintext = false;  // other hosts may connect without TLS
   bool spread = false;

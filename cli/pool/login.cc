@@ -107,7 +107,28 @@ struct LoginFlags {
   PoolOptions pool;
   bool by_device = false, by_browser = false;
   std::string oidc_ca;
+  std::string id_token_file;  // "": none
 };
+
+// A token of the pool for who shows that of somebody whom the pool believes.
+Status Exchange(const std::string& proof, pool::PoolAddress* address) {
+  pb::OidcLogin login;
+  login.set_id_token(proof);
+  pb::Token token;
+  FARCALL_TRY(pool::RestCall(*address, "POST", "/v1/login", &login, &token));
+  address->token = token.token();
+  return {};
+}
+
+// The token of a file: one of the provider that another program got, or a service account's.
+Status ShowFile(const std::string& path, pool::PoolAddress* address) {
+  std::ifstream file(path);
+  std::string proof;
+  if (!file) return Failed(path);
+  if (!std::getline(file, proof) || proof.empty())
+    return {Code::kInvalid, "--id-token-file '" + path + "': its first line is empty"};
+  return Exchange(proof, address);
+}
 
 // A token of the pool for who logs in at its provider.
 Status AskProvider(const LoginFlags& flags, pool::PoolAddress* address) {
@@ -119,13 +140,7 @@ Status AskProvider(const LoginFlags& flags, pool::PoolAddress* address) {
   const OidcLoginAt at{info.oidc_issuer(), info.oidc_client(), flags.oidc_ca};
   Result<std::string> proof = flags.by_browser ? LogInByBrowser(at) : LogInByDevice(at);
   if (!proof.ok()) return proof.status();
-  pb::OidcLogin login;
-  login.set_id_token(*proof);
-  pb::Token token;
-  if (Status asked = pool::RestCall(*address, "POST", "/v1/login", &login, &token); !asked.ok())
-    return asked;
-  address->token = token.token();
-  return {};
+  return Exchange(*proof, address);
 }
 
 int LogIn(const LoginFlags& flags) {
@@ -140,6 +155,9 @@ int LogIn(const LoginFlags& flags) {
   address.tls = PoolTlsFiles(pool.tls);
   if (flags.by_device || flags.by_browser) {
     if (Status asked = AskProvider(flags, &address); !asked.ok()) return Fail("login", asked);
+  } else if (!flags.id_token_file.empty()) {
+    if (Status asked = ShowFile(flags.id_token_file, &address); !asked.ok())
+      return Fail("login", asked);
   } else if (Status read = ReadPoolToken(pool.token_file, &address.token); !read.ok()) {
     return Fail("login", read);
   }
@@ -184,10 +202,17 @@ void AddLoginCommands(CLI::App& app, int& exit_code) {
   CLI::Option* device = login->add_flag(
       "--oidc", flags->by_device,
       "log in at the pool's OpenID provider: prints an address and a code for a browser anywhere");
+  CLI::Option* browser =
+      login
+          ->add_flag("--browser", flags->by_browser,
+                     "log in there with a browser on this machine, which comes back to it")
+          ->excludes(device);
   login
-      ->add_flag("--browser", flags->by_browser,
-                 "log in there with a browser on this machine, which comes back to it")
-      ->excludes(device);
+      ->add_option("--id-token-file", flags->id_token_file,
+                   "file whose first line is a token of that provider, or of a Kubernetes service "
+                   "account, which is exchanged for one of the pool")
+      ->excludes(device)
+      ->excludes(browser);
   login->add_option("--oidc-ca", flags->oidc_ca,
                     "CA certificates for the provider (default: the system's)");
   login->footer(

@@ -23,6 +23,7 @@
 #include "cli/pool/commands.h"
 #include "cli/pool/oidc_flags.h"
 #include "cli/pool/queue_priority.h"
+#include "cli/pool/review_flags.h"
 #include "cli/pool/sequencer_flags.h"
 #include "cli/seconds.h"
 #include "generated/proto/pool.pb.h"
@@ -40,6 +41,7 @@ struct Flags {
   pool::PoolServeOptions options;
   std::string token_file, token_verifier, join_token_file, placer = "pack", device = "cpu";
   OidcFlags oidc;
+  ReviewFlags review;
   int hosts = 1;  // of `dev`
   double settle_seconds = 10;
   double min_run_seconds = static_cast<double>(options.timing.min_run) / 1000;
@@ -97,6 +99,8 @@ int Serve(Flags& flags) {
     options.join_token = *token;
   }
   if (Status read = ReadOidcFlags(flags.oidc, &options.oidc); !read.ok())
+    return Fail(read.message());
+  if (Status read = ReadReviewFlags(flags.review, &options.review); !read.ok())
     return Fail(read.message());
   if (options.store.empty()) {
     Result<std::string> folder = server::MakeControlFolder();
@@ -228,6 +232,7 @@ void AddPoolServeCommand(CLI::App& app, int& exit_code) {
                       "file of the tenants' verifiers, made by `farcall token new --verifier`; a "
                       "tenant sees only its own claims");
   AddOidcFlags(command, &flags->oidc);
+  AddReviewFlags(command, &flags->review);
   command
       ->add_option("--tenant-project", flags->options.tenant_projects,
                    "project in which the tenants of --token-verifier and of certificates may have "

@@ -131,9 +131,10 @@ Result<ProvenIdentity> OidcProvider::Check(const std::string& id_token, int64_t 
   return CheckIdToken(id_token, *keys, options_.rules, now_unix);
 }
 
-std::vector<RoleBinding> OidcProvider::RolesOf(const std::vector<std::string>& groups) const {
+std::vector<RoleBinding> RolesOf(const std::vector<GroupRole>& table,
+                                 const std::vector<std::string>& groups) {
   std::vector<RoleBinding> roles;
-  for (const GroupRole& each : options_.roles) {
+  for (const GroupRole& each : table) {
     const bool is_in = std::find(groups.begin(), groups.end(), each.group) != groups.end();
     if (is_in && std::find(roles.begin(), roles.end(), each.binding) == roles.end())
       roles.push_back(each.binding);
@@ -143,8 +144,8 @@ std::vector<RoleBinding> OidcProvider::RolesOf(const std::vector<std::string>& g
   return roles;
 }
 
-bool OidcProvider::Gives(const RoleBinding& binding) const {
-  return std::any_of(options_.roles.begin(), options_.roles.end(),
+bool Gives(const std::vector<GroupRole>& table, const RoleBinding& binding) {
+  return std::any_of(table.begin(), table.end(),
                      [&](const GroupRole& each) { return each.binding == binding; });
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -25,6 +26,21 @@ struct OidcOptions {
   std::string ca;               // PEM file, for https://; "": the system's
   int64_t token_s = 12 * 3600;  // that a token which comes of a login is good for
   bool given() const { return !rules.issuer.empty(); }
+};
+
+// Each that one of the groups has, once, the highest first.
+std::vector<RoleBinding> RolesOf(const std::vector<GroupRole>& table,
+                                 const std::vector<std::string>& groups);
+// Whether that binding is one that groups give, so that a login takes it where they do not.
+bool Gives(const std::vector<GroupRole>& table, const RoleBinding& binding);
+
+// Somebody else than a provider who says whose a token is: Kubernetes, of its service accounts.
+struct LoginReview {
+  std::string issuer;  // whose subjects these are
+  std::vector<GroupRole> roles;
+  int64_t token_s = 12 * 3600;  // as OidcOptions has it
+  // Any thread. nullptr: there is none.   Errors  as OidcProvider::Check
+  std::function<Result<ProvenIdentity>(const std::string& token)> check;
 };
 
 // Of "GROUP=ROLE" or "GROUP=ROLE@PROJECT".
@@ -53,11 +69,6 @@ class OidcProvider {
   // signed by one that is not among them; then at most once in 10 s.
   //   Errors  as CheckIdToken; kUnavailable (the provider)
   Result<ProvenIdentity> Check(const std::string& id_token, int64_t now_unix);
-
-  // Each once, the highest first.
-  std::vector<RoleBinding> RolesOf(const std::vector<std::string>& groups) const;
-  // Whether that binding is one that groups give, so that a login takes it where they do not.
-  bool Gives(const RoleBinding& binding) const;
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -19,6 +19,7 @@
 namespace farcall::pool {
 
 class OidcProvider;
+struct LoginReview;
 struct OidcOptions;
 struct ProvenIdentity;
 
@@ -100,6 +101,7 @@ class Service {
   // counts is what the provider has signed.
   Outcome LogIn(const Caller& caller, const pb::OidcLogin& request, pb::Token* told);
   void SetProvider(const OidcOptions& options);  // before it is asked
+  void SetReview(LoginReview review);            // likewise
   // Tells the audit of what was done or, with status 403, refused. `in`, `out`: may be nullptr.
   void Audit(const Caller& caller, const Rule& rule, const std::string& source,
              const google::protobuf::Message* in, const google::protobuf::Message* out, int status);
@@ -164,9 +166,11 @@ class Service {
   Outcome ChangeUser(AccountEvent event, const std::string& name, pb::User* user);
   // With a new secret, which `told` then has.
   Outcome MakeToken(AccessToken token, bool is_machine, pb::Token* told);
-  // Of who logged in at the provider: the user and the roles that it then has.
-  Outcome FindOrAdd(const ProvenIdentity& proven, const std::vector<RoleBinding>& roles,
-                    User* user);
+  // Of who logged in at that issuer: the user and the roles that it then has.
+  Outcome FindOrAdd(const ProvenIdentity& proven, const std::string& issuer,
+                    const std::vector<RoleBinding>& roles, User* user);
+  // Who shows that token. `source`: who has said so; nullptr: nobody could be asked.
+  Result<ProvenIdentity> Prove(const std::string& token, int64_t now, const LoginReview** source);
   Outcome FillToken(const Caller& caller, const pb::TokenRequest& request, AccessToken* token,
                     bool* is_machine);
   // `members`: of a gang; 0: a claim alone. `id`: of the first.
@@ -187,8 +191,9 @@ class Service {
     std::chrono::steady_clock::time_point at;
   };
   std::map<std::string, HostWord> statuses_;
-  std::unique_ptr<OidcProvider> provider_;  // nullptr: the pool has none
-  Places waiters_{24, 8};                   // threads of the addresses that wait for a claim
+  std::unique_ptr<OidcProvider> provider_;             // nullptr: the pool has none
+  std::unique_ptr<LoginReview> of_provider_, review_;  // nullptr: likewise
+  Places waiters_{24, 8};  // threads of the addresses that wait for a claim
 };
 
 // Whom lists and the audit call so.

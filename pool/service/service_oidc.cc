@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A login at the pool's OpenID provider: the user that it is, with the roles of its groups, and a
-// token.
+// A login at the pool's OpenID provider, or with a token of a Kubernetes service account: the user
+// that it is, with the roles of its groups, and a token.
 #include <algorithm>
 
 #include "pool/access/unix_time.h"
@@ -24,20 +24,21 @@ Outcome NotProven(const Status& why) {
   }
 }
 
-// Whose provider's subject somebody is: as it is kept of a user.
-std::string SubjectOf(const OidcProvider& provider, const ProvenIdentity& proven) {
-  return provider.options().rules.issuer + " " + proven.subject;
-}
-
 }  // namespace
 
 void Service::SetProvider(const OidcOptions& options) {
   provider_ = std::make_unique<OidcProvider>(options);
+  of_provider_ = std::make_unique<LoginReview>(
+      LoginReview{options.rules.issuer, options.roles, options.token_s, nullptr});
 }
 
-Outcome Service::FindOrAdd(const ProvenIdentity& proven, const std::vector<RoleBinding>& roles,
-                           User* user) {
-  const std::string subject = SubjectOf(*provider_, proven);
+void Service::SetReview(LoginReview review) {
+  if (review.check != nullptr) review_ = std::make_unique<LoginReview>(std::move(review));
+}
+
+Outcome Service::FindOrAdd(const ProvenIdentity& proven, const std::string& issuer,
+                           const std::vector<RoleBinding>& roles, User* user) {
+  const std::string subject = issuer + " " + proven.subject;  // as it is kept of a user
   auto find = [&] {
     bool is_there = false;
     controller_->Read([&](const Core& core, Ms) {
@@ -58,28 +59,42 @@ Outcome Service::FindOrAdd(const ProvenIdentity& proven, const std::vector<RoleB
   }
   if (user->subject == subject) return {};
   // Neither one whom an operator made, nor somebody else to whom the provider gave the name later.
-  return Failed(409, "conflict",
-                "the user '" + proven.user + "' of this pool is not the one of that name at " +
-                    provider_->options().rules.issuer,
-                "id_token", "farcall pool user remove " + proven.user + " makes room for it");
+  return Failed(
+      409, "conflict",
+      "the user '" + proven.user + "' of this pool is not the one of that name at " + issuer,
+      "id_token", "farcall pool user remove " + proven.user + " makes room for it");
+}
+
+Result<ProvenIdentity> Service::Prove(const std::string& token, int64_t now,
+                                      const LoginReview** source) {
+  *source = nullptr;
+  if (provider_ != nullptr) {
+    Result<ProvenIdentity> proven = provider_->Check(token, now);
+    *source = of_provider_.get();
+    if (proven.ok() || review_ == nullptr) return proven;
+  }
+  if (review_ == nullptr) return Status(Code::kInvalid, "this pool has no OpenID provider");
+  *source = review_.get();
+  return review_->check(token);
 }
 
 Outcome Service::LogIn(const Caller&, const pb::OidcLogin& request, pb::Token* told) {
-  if (provider_ == nullptr)
-    return Failed(400, "invalid", "this pool has no OpenID provider", "id_token",
-                  "farcall pool serve --oidc-issuer names one");
   const int64_t now = UnixSeconds();
-  Result<ProvenIdentity> proven = provider_->Check(request.id_token(), now);
+  const LoginReview* source;
+  Result<ProvenIdentity> proven = Prove(request.id_token(), now, &source);
+  if (source == nullptr)
+    return Failed(400, "invalid", proven.status().message(), "id_token",
+                  "farcall pool serve --oidc-issuer names one");
   if (!proven.ok()) return NotProven(proven.status());
-  const std::vector<RoleBinding> roles = provider_->RolesOf(proven->groups);
+  const std::vector<RoleBinding> roles = RolesOf(source->roles, proven->groups);
   User user;
-  if (Outcome found = FindOrAdd(*proven, roles, &user); !found.ok()) return found;
+  if (Outcome found = FindOrAdd(*proven, source->issuer, roles, &user); !found.ok()) return found;
   // What groups give is what they give now; what an operator granted stays.
   auto set = [&](const RoleBinding& binding, bool is_taken) {
     controller_->Apply(AccountEvent{pool::SetRole{user.name, binding, is_taken}, now});
   };
   for (const RoleBinding& had : user.roles)
-    if (provider_->Gives(had) && std::find(roles.begin(), roles.end(), had) == roles.end())
+    if (Gives(source->roles, had) && std::find(roles.begin(), roles.end(), had) == roles.end())
       set(had, true);
   for (const RoleBinding& binding : roles)
     if (std::find(user.roles.begin(), user.roles.end(), binding) == user.roles.end())
@@ -95,8 +110,8 @@ Outcome Service::LogIn(const Caller&, const pb::OidcLogin& request, pb::Token* t
   token.name = "oidc";
   token.user = user.name;
   token.tenant = user.tenant;
-  token.made_by = provider_->options().rules.issuer;
-  token.expires_unix = now + provider_->options().token_s;
+  token.made_by = source->issuer;
+  token.expires_unix = now + source->token_s;
   return MakeToken(std::move(token), false, told);
 }
 
