@@ -9,6 +9,7 @@
 #include "cli/pool/pool_options.h"
 #include "cli/scratch_folder.h"
 #include "pool/k8s/controller/controller.h"
+#include "pool/k8s/dra/dra.h"
 #include "pool/k8s/extender/extender_server.h"
 #include "pool/k8s/metrics/metrics_server.h"
 #include "pool/k8s/plugin/plugin.h"
@@ -265,6 +266,78 @@ void AddExtender(CLI::App* k8s, int& exit_code) {
   command->callback([pool, options, &exit_code] { exit_code = Extender(*pool, *options); });
 }
 
+int DraSlices(const PoolOptions& pool, k8s::DraSlicesOptions options) {
+  if (!FindBoth("dra slices", pool, &options)) return kExitUsage;
+  return k8s::RunDraSlices(options);
+}
+
+void AddDraSlices(CLI::App* dra, int& exit_code) {
+  CLI::App* command = dra->add_subcommand(
+      "slices", "Publishes the pool's GPUs as ResourceSlices, which any node may use");
+  auto pool = AddPoolAddress(command);
+  auto options = std::make_shared<k8s::DraSlicesOptions>();
+  command->add_option("--namespace", options->space, "namespace of the lease")
+      ->capture_default_str();
+  command
+      ->add_option("--lease", options->lease,
+                   "Lease by which one of several publishes; it has to be there")
+      ->capture_default_str();
+  command
+      ->add_option("--lease-seconds", options->lease_seconds,
+                   "how long another one waits for one that has died")
+      ->check(CLI::Range(3, 300))
+      ->capture_default_str();
+  command->add_option("--identity", options->identity,
+                      "name of this process in the lease (default: its host and a random number)");
+  AddHealth(command, &options->health_listen);
+  AddApi(command, &options->api);
+  command->footer(
+      "A token of a pool user with the role viewer is enough.\n"
+      "Example: farcall pool k8s dra slices --pool https://pool.example:7719 --ca ca.pem "
+      "--token-file viewer.token");
+  command->callback([pool, options, &exit_code] { exit_code = DraSlices(*pool, *options); });
+}
+
+int DraNode(const PoolOptions& pool, k8s::DraNodeOptions options) {
+  if (!FindBoth("dra node", pool, &options)) return kExitUsage;
+  if (options.libraries.empty()) options.libraries = server::ProgramBeside("/lib/farcall");
+  return k8s::RunDraNode(options);
+}
+
+void AddDraNode(CLI::App* dra, int& exit_code) {
+  CLI::App* command = dra->add_subcommand(
+      "node", "Runs a node's driver: prepares ResourceClaims, each with a claim of the pool");
+  auto pool = AddPoolAddress(command);
+  auto options = std::make_shared<k8s::DraNodeOptions>();
+  command->add_option("--node", options->node, "name of this node in Kubernetes")->required();
+  command->add_option("--endpoint", options->endpoint,
+                      "pool:// or pools:// URL by which containers reach the pool (default: the "
+                      "host of --pool, port 7718; pools:// if that is https://)");
+  command->add_option("--libraries", options->libraries,
+                      "folder of this node with the client's libraries, which containers see "
+                      "(default: this installation's)");
+  command->add_option("--state", options->state, "folder of this node for the claims' files")
+      ->capture_default_str();
+  command->add_option("--kubelet", options->kubelet, "the kubelet's folder")->capture_default_str();
+  command->add_option("--cdi", options->cdi, "folder of CDI files, which the runtime reads")
+      ->capture_default_str();
+  AddProjectRoot(command, &options->project_root);
+  AddApi(command, &options->api);
+  command->footer(
+      "Give it a token as the device plugin has it. Containers get tokens for their claims.\n"
+      "Example: farcall pool k8s dra node --node $NODE_NAME --pool https://pool.example:7719 "
+      "--ca ca.pem --token-file cluster.token");
+  command->callback([pool, options, &exit_code] { exit_code = DraNode(*pool, *options); });
+}
+
+void AddDra(CLI::App* k8s, int& exit_code) {
+  CLI::App* command = k8s->add_subcommand(
+      "dra", "Runs a driver for dynamic resource allocation (resource.k8s.io/v1)");
+  command->require_subcommand(1);
+  AddDraSlices(command, exit_code);
+  AddDraNode(command, exit_code);
+}
+
 }  // namespace
 
 void AddK8sCommand(CLI::App& app, int& exit_code) {
@@ -275,6 +348,7 @@ void AddK8sCommand(CLI::App& app, int& exit_code) {
   AddController(command, exit_code);
   AddMetrics(command, exit_code);
   AddExtender(command, exit_code);
+  AddDra(command, exit_code);
 }
 
 }  // namespace farcall::cli

@@ -39,6 +39,10 @@ class ApiStub:
         self.version, self.oldest, self.port = 100, 100, 0
         self.lists = self.watches = 0
         self.objects = {}  # path -> object
+        self.collections = (
+            set()
+        )  # paths in which server-side apply makes objects, and DELETE ends them
+        self.writes = []  # (method, path), of these
         self.connections = set()  # (address, port) of the clients
         self.post = None  # (path, body) -> (status, object): what a test answers to a POST
         self.server = None
@@ -60,6 +64,9 @@ class ApiStub:
 
             def do_PATCH(self):
                 stub._change_object(self)
+
+            def do_DELETE(self):
+                stub._delete(self)
 
             def do_POST(self):
                 stub._post(self)
@@ -145,6 +152,10 @@ class ApiStub:
         if request.headers.get("Authorization") != "Bearer " + TOKEN:
             return self._answer(request, 401, self._status(401, "Unauthorized"))
         with self.lock:
+            if path.rpartition("/")[0] in self.collections:
+                self.writes.append(("APPLY", path))
+                self.objects.setdefault(path, {})
+                change["metadata"]["resourceVersion"] = ""
             told = self.objects.get(path.removesuffix("/status"))
             if told is None:
                 return self._answer(request, 404, self._status(404, f"{path} not found"))
@@ -156,13 +167,22 @@ class ApiStub:
                         at = at[int(part)] if isinstance(at, list) else at.setdefault(part, {})
                     if step["op"] == "add":
                         at[last] = step["value"]
-            elif request.command == "PUT":
+            elif request.command == "PUT" or path.rpartition("/")[0] in self.collections:
                 told.clear()
                 told.update(change)
             else:
                 self._merge(told, change)
             self.version += 1
             told.setdefault("metadata", {})["resourceVersion"] = str(self.version)
+        return self._answer(request, 200, told)
+
+    def _delete(self, request):
+        self._body(request)
+        with self.lock:
+            self.writes.append(("DELETE", request.path))
+            told = self.objects.pop(request.path, None)
+        if told is None:
+            return self._answer(request, 404, self._status(404, "not found"))
         return self._answer(request, 200, told)
 
     def _merge(self, told, change):
@@ -202,6 +222,10 @@ class ApiStub:
             return self._watch(request, int(query["resourceVersion"]))
         if parts == ["api", "v1", "pods"]:
             return self._list(request, query)
+        if url.path in self.collections:
+            with self.lock:
+                items = [o for path, o in self.objects.items() if path.startswith(url.path + "/")]
+            return self._answer(request, 200, {"metadata": {}, "items": items})
         if url.path in self.objects:
             return self._answer(request, 200, self.objects[url.path])
         return self._answer(request, 404, self._status(404, "not found"))

@@ -19,6 +19,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 VERSIONS = [f"1.{minor}" for minor in range(25, 38)]
 # APIs that went, and the last minor version that has them.
 LAST = {"autoscaling/v2beta2": 25}
+# APIs that came later than the oldest, and the first that has them.
+FIRST = {"resource.k8s.io/v1": 34}
 OURS = {"farcall.io": "deploy/k8s/claims", "elasticgpu.io": "deploy/k8s/elastic-gpu"}
 
 
@@ -60,7 +62,9 @@ class Schemas(unittest.TestCase):
             if group_of(told) in OURS:
                 continue
             for version in VERSIONS:
-                if int(version.split(".")[1]) > LAST.get(told["apiVersion"], 99):
+                minor = int(version.split(".")[1])
+                api = told["apiVersion"]
+                if not FIRST.get(api, 0) <= minor <= LAST.get(api, 99):
                     continue
                 with self.subTest(file=str(path), kind=told["kind"], version=version):
                     kubernetes_validate.validate(told, version, strict=True)

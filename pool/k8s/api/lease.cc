@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pool/k8s/api/lease.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "proto/log_line.h"
 
@@ -37,6 +40,15 @@ int64_t SpecNumber(const Json& lease, const char* name, int64_t otherwise) {
 }
 
 }  // namespace
+
+std::string NewLeaseIdentity() {
+  char host[256] = {};
+  gethostname(host, sizeof(host) - 1);
+  std::random_device random;
+  char number[20];
+  std::snprintf(number, sizeof(number), "%08x%08x", random(), random());
+  return std::string(host) + "_" + number;
+}
 
 void LeaseHolder::Start() {
   thread_ = std::thread([this] { Run(); });

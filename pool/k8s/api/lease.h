@@ -13,6 +13,9 @@
 
 namespace farcall::k8s {
 
+// A name for this process: its host and a random number.
+std::string NewLeaseIdentity();
+
 // The Lease has to be there: so that we may change this one, and make none. Others' clocks are not
 // believed: a holder is gone once its Lease has not changed for as long as it says it lasts.
 //   Thread  any

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pool/k8s/controller/controller.h"
 
-#include <unistd.h>
-
 #include <atomic>
 #include <cstdio>
 #include <memory>
-#include <random>
 
 #include "pool/k8s/api/lease.h"
 #include "pool/k8s/claims/pool_claims.h"
@@ -25,15 +22,6 @@ namespace {
 
 constexpr Process kProcess{"controller"};
 constexpr int kRetrySeconds = 2;
-
-std::string NewIdentity() {
-  char host[256] = {};
-  gethostname(host, sizeof(host) - 1);
-  std::random_device random;
-  char number[20];
-  std::snprintf(number, sizeof(number), "%08x%08x", random(), random());
-  return std::string(host) + "_" + number;
-}
 
 }  // namespace
 
@@ -78,8 +66,8 @@ int RunController(const ControllerOptions& options) {
   std::atomic<bool> has_led{false};
   LeaseHolder lease(
       api->get(),
-      {options.space, options.lease, options.identity.empty() ? NewIdentity() : options.identity,
-       options.lease_seconds},
+      {options.space, options.lease,
+       options.identity.empty() ? NewLeaseIdentity() : options.identity, options.lease_seconds},
       [&](bool leads) {
         is_ready = true;
         if (leads) has_led = true;

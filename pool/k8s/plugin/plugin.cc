@@ -130,22 +130,6 @@ class Station final {
   bool is_over_ = false;
 };
 
-// pools://HOST of https://HOST:PORT.
-Result<std::string> EndpointOf(const PluginOptions& options) {
-  if (!options.endpoint.empty()) {
-    Result<std::string> whole = WholeEndpoint(options.endpoint);
-    if (whole.ok() && !IsPoolUrl(*whole))
-      return Status(Code::kInvalid, "--endpoint " + Quoted(options.endpoint) +
-                                        ": write pool://host:port or pools://host:port");
-    return whole;
-  }
-  Result<Url> url = ParseUrl(options.pool.url);
-  if (!url.ok()) return url.status();
-  Result<HostPort> where = ParseHostPort(*url);
-  if (!where.ok()) return where.status();
-  return (options.pool.is_tls() ? "pools://" : "pool://") + FormatHostPort(where->host, kPoolPort);
-}
-
 }  // namespace
 
 int RunPlugin(const PluginOptions& options) {
@@ -160,7 +144,7 @@ int RunPlugin(const PluginOptions& options) {
   if (access((options.libraries + "/libcuda.so.1").c_str(), R_OK) != 0)
     return kProcess.Fail(kExitUsage,
                          "--libraries " + Quoted(options.libraries) + ": no libcuda.so.1 in it");
-  Result<std::string> endpoint = EndpointOf(options);
+  Result<std::string> endpoint = ContainerEndpoint(options.pool, options.endpoint);
   if (!endpoint.ok()) return kProcess.Fail(kExitUsage, endpoint.status().message());
   Result<std::unique_ptr<ApiClient>> api = ApiClient::Make(options.api);
   if (!api.ok()) return kProcess.Fail(kExitUsage, api.status().message());

@@ -8,17 +8,10 @@
 #include <string_view>
 #include <vector>
 
+#include "pool/k8s/claims/binding.h"
 #include "proto/status.h"
 
 namespace farcall::k8s {
-
-// What a container needs to reach its claim.
-struct Binding {
-  std::string endpoint;  // pools://host:port
-  std::string claim;
-  std::string token;
-  std::string ca;  // PEM text; "": whom the container's image believes
-};
 
 // Folder `root`/slots/N has mode 0755 and files of mode 0444, because a container runs as any user;
 // `root` itself is its owner's alone, so that nobody else on the node reaches them.

@@ -38,6 +38,21 @@ Result<HostPort> ListenAddress(const std::string& listen) {
   return where;
 }
 
+Result<std::string> ContainerEndpoint(const pool::PoolAddress& pool, const std::string& endpoint) {
+  if (!endpoint.empty()) {
+    Result<std::string> whole = WholeEndpoint(endpoint);
+    if (whole.ok() && !IsPoolUrl(*whole))
+      return Status(Code::kInvalid, "--endpoint " + Quoted(endpoint) +
+                                        ": write pool://host:port or pools://host:port");
+    return whole;
+  }
+  Result<Url> url = ParseUrl(pool.url);
+  if (!url.ok()) return url.status();
+  Result<HostPort> where = ParseHostPort(*url);
+  if (!where.ok()) return where.status();
+  return (pool.is_tls() ? "pools://" : "pool://") + FormatHostPort(where->host, kPoolPort);
+}
+
 bool WaitForStop(int seconds) {
   const sigset_t signals = pool::StopSignals();
   if (seconds < 0) {

@@ -27,6 +27,10 @@ struct Process {
 // Of `--listen`.   Errors  kInvalid (one line)
 Result<HostPort> ListenAddress(const std::string& listen);
 
+// Where containers reach the pool: `endpoint`, or if that is "" port 7718 of the pool's own host,
+// pools:// of https://.   Errors  kInvalid (one line)
+Result<std::string> ContainerEndpoint(const pool::PoolAddress& pool, const std::string& endpoint);
+
 // Whether the process is asked to end, within that many seconds; -1: however long it takes.
 //   Thread  with the signals of pool/process/stop_signals.h blocked
 bool WaitForStop(int seconds);
