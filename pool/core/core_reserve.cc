@@ -111,7 +111,8 @@ std::string Core::ReservedShapeOf(const Claim& claim) const {
   if (claim.reservation != 0) return "\fr" + std::to_string(claim.reservation);
   // How many begin before it ends.
   const auto end = std::lower_bound(begins_.begin(), begins_.end(), claim.ends);
-  return "\f" + std::to_string(end - begins_.begin());
+  std::string shape("\f");
+  return shape += std::to_string(end - begins_.begin());
 }
 
 void Core::SetEnds(Claim& claim) {
@@ -127,10 +128,11 @@ void Core::BeginClaims() {
       early_.erase({claim->ask.begin_unix, claim->id});
       if (!claim->is_early) continue;
       claim->is_early = false;
+      claim->ask.begin_unix = 0;  // so that it does not begin again with the next controller
       claim->created = claim->since = now_;
       SetEnds(*claim);
       Say("claim_begins", claim->id, "", "");
-      effects_->shown_claims.insert(claim->id);
+      Store(*claim);
       Arm(*claim);
     }
     Enqueue(claims_.at(id));
@@ -266,10 +268,12 @@ void Core::CloseReservation(const std::string& name, const std::string& why) {
     if (claim.reservation == number && !IsOver(claim.state)) of_it.push_back(id);
   for (const std::string& id : of_it) {
     Claim& claim = claims_.at(id);
-    if (claim.state == ClaimState::kReleasing)
-      claim.requeues = false;       // it would come back to nothing
-    else if (!IsOver(claim.state))  // the others of its gang are not either
+    if (claim.state == ClaimState::kReleasing) {
+      claim.requeues = false;  // it would come back to nothing
+      Store(claim);            // also with the controller that follows
+    } else if (!IsOver(claim.state)) {  // the others of its gang are not either
       End(claim, ClaimState::kExpired, why);
+    }
   }
   Reserve([&] { reservations_.erase(name); });
   effects_->reservations.insert(name);

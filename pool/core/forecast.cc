@@ -38,10 +38,6 @@ Ms TypicalRun(const Core& core) {
   return std::max<Ms>(*middle, 1000);
 }
 
-Ms After(Ms from, Ms wait) {
-  return wait > kNever - from ? kNever : from + wait;
-}
-
 Ms LifetimeEnd(const Claim& claim) {
   return claim.ask.lifetime_ms == 0 ? kNever : After(claim.created, claim.ask.lifetime_ms);
 }

@@ -21,6 +21,10 @@ namespace farcall::pool {
 
 using Ms = int64_t;
 inline constexpr Ms kNever = std::numeric_limits<Ms>::max();
+// Saturates.
+constexpr Ms After(Ms from, Ms wait) {
+  return wait > kNever - from ? kNever : from + wait;
+}
 inline constexpr uint32_t kWholeMilli = 1000;
 
 enum class ClaimState : uint8_t {
@@ -56,7 +60,7 @@ struct Ask {
   std::string host;               // this one only; empty: any
   Selector selector;              // of hosts, by their labels, and of GPUs
   Labels labels;                  // for people and programs; the pool makes nothing of them
-  int64_t begin_unix = 0;         // seconds; it waits in no queue before; 0: at once
+  int64_t begin_unix = 0;         // seconds; it waits in no queue before; 0: at once, or has begun
   std::string reservation;        // on its GPUs alone; empty: on none that is reserved
   bool spread = false;            // the emptiest place instead of the tightest
   uint32_t seats = 64;            // sessions at once
@@ -206,7 +210,7 @@ struct JoinToken {
   int64_t expires_unix = 0;  // seconds
   uint32_t max_uses = 1, uses = 0;
   int64_t created_unix = 0;
-  std::string made_by, note;  // for people
+  std::string made_by = {}, note = {};  // for people
 };
 
 // What people call a join token: enough of its hash that nobody can find the token by it.

@@ -191,5 +191,40 @@ TEST_F(PoolReserve, ANewControllerKnowsItAndWaitsForTheTime) {
   EXPECT_FALSE(next.Find("later")->is_early);
 }
 
+// As a claim that its host gave up, or that left it, waits with the next controller: not for a
+// begin that has come.
+TEST_F(PoolReserve, WhatHasBegunDoesNotBeginAgainWithTheNextController) {
+  ASSERT_FALSE(Ask("later", "", 0, 100));
+  Turn(100'000);
+  ASSERT_EQ(State("later"), ClaimState::kBound);
+  Claim stored = *core_.Find("later");
+  stored.state = ClaimState::kPending;
+  stored.host.clear();
+  stored.devices.clear();
+  Core next;
+  next.Load({stored}, {}, now_);
+  EXPECT_EQ(next.Broken(), "");
+  EXPECT_EQ(next.pending(), 1u);
+}
+
+TEST_F(PoolReserve, ItsEndIsStoredForClaimsThatLeaveTheirHost) {
+  ASSERT_FALSE(Reserve("course", 0, 100));
+  RequestClaim request;
+  request.id = "of_it";
+  request.ask.memory_bytes = kGiB;
+  request.ask.reservation = "course";
+  Do(request);
+  for (int i = 0; i < 2; ++i) {
+    Beat();  // it is granted, and not accepted in time: it is to wait for another place
+    granted_.clear();
+    Wait(30'000);
+  }
+  ASSERT_EQ(State("of_it"), ClaimState::kReleasing);
+  ASSERT_TRUE(core_.Find("of_it")->requeues);
+  const Effects ended = Do(EndReservation{"course"});
+  EXPECT_FALSE(core_.Find("of_it")->requeues);
+  EXPECT_EQ(ended.claims.count("of_it"), 1u);
+}
+
 }  // namespace
 }  // namespace farcall::pool

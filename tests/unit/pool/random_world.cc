@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/unit/pool/random_world.h"
+
+namespace farcall::pool {
+
+void World::Request() {
+  RequestClaim request;
+  request.id = std::string("c").append(std::to_string(++last_id_));
+  request.ask.count = 1 + static_cast<uint32_t>(Below(5) == 0);
+  request.ask.memory_bytes = Below(8) == 0 ? 0 : (1 + Below(6)) * kWorldGiB / 2;
+  request.ask.share_milli = static_cast<uint32_t>(Below(3) * 250);
+  request.ask.spread = Below(2) == 0;
+  request.ask.hold_ms = static_cast<Ms>(Below(3) == 0 ? 24 * 3600 * 1000 : Below(200'000));
+  request.ask.on_disconnect_ms = static_cast<Ms>(Below(2) * 30'000);
+  request.ask.seats = 1 + static_cast<uint32_t>(Below(3));
+  request.ask.queue_priority = static_cast<int32_t>(Below(4)) - 1;
+  request.ask.preemptible = Below(2) == 0;
+  if (Below(5) == 0) (void)ParseSelector("zone=a, model=even", &request.ask.selector);
+  request.tenant = Below(2) == 0 ? "" : "t";
+  const char* project = kWorldProjects[Below(std::size(kWorldProjects))];
+  if (core_->FindProject(project) != nullptr) request.ask.project = project;
+  if (Below(4) == 0) request.ask.lifetime_ms = static_cast<Ms>(1000 + Below(90'000));
+  request.now_unix = UnixMs() / 1000;
+  if (Below(6) == 0) request.ask.begin_unix = request.now_unix + static_cast<int64_t>(Below(40));
+  if (!core_->reservations().empty() && Below(3) == 0)
+    request.ask.reservation = core_->reservations().begin()->first;
+  if (Below(3) == 0) request.members = 1 + static_cast<uint32_t>(Below(4));
+  Do(request);
+}
+
+void World::Reserve() {
+  MakeReservation make;
+  make.reservation.name = "r" + std::to_string(Below(3));
+  make.reservation.gpus = 1 + static_cast<uint32_t>(Below(2));
+  make.now_unix = UnixMs() / 1000;
+  if (Below(3) != 0) make.reservation.begin_unix = make.now_unix + static_cast<int64_t>(Below(60));
+  make.reservation.end_unix =
+      std::max(make.reservation.begin_unix, make.now_unix) + static_cast<int64_t>(Below(90));
+  if (Below(3) == 0) make.reservation.project = "p";
+  Do(make);
+}
+
+void World::CheckGangs() {
+  for (const auto& [id, claim] : core_->claims())
+    RC_ASSERT(claim.state != ClaimState::kReserved ||
+              now_ - claim.since < core_->timing().reserved);
+}
+
+void World::CheckLimits(const Effects& effects) {
+  for (const std::string& id : effects.claims) {
+    const Claim* claim = core_->Find(id);
+    if (claim == nullptr || claim->state != ClaimState::kReserved ||
+        std::exchange(placed_[id], claim->epoch) == claim->epoch)
+      continue;
+    const Host& host = core_->hosts().at(claim->host);
+    for (uint32_t device : claim->devices)
+      RC_ASSERT(device >= host.gpus.size() || !IsReserved(host.gpus[device], *claim));
+    for (const ProjectState* at = core_->FindProject(claim->ask.project); at != nullptr;
+         at = at->parent) {
+      RC_ASSERT(at->project.limit.Exceeded(at->used).empty());
+      RC_ASSERT(at->project.max_claims == 0u || at->held <= at->project.max_claims);
+    }
+  }
+  for (const auto& [id, claim] : core_->claims()) {
+    if (claim.state != ClaimState::kPreempting || !claim.is_reclaimed) continue;
+    const std::string& whose = core_->Find(claim.preempted_by)->ask.project;
+    RC_ASSERT(!IsWithin(whose, claim.ask.project));
+  }
+  RC_ASSERT(core_->InOrder(SIZE_MAX).size() == core_->pending());
+}
+
+void World::SetAnyProject(const std::string& name) {
+  SetProject set;
+  set.project.name = name;
+  set.project.weight = 1 + static_cast<uint32_t>(Below(3));
+  if (Below(2) == 0) set.project.deserved.memory_bytes = Below(8) * kWorldGiB;
+  if (Below(3) == 0)
+    set.project.limit.memory_bytes =
+        set.project.deserved.memory_bytes.value_or(0) + Below(12) * kWorldGiB;
+  if (Below(4) == 0) set.project.max_claims = 1 + static_cast<uint32_t>(Below(4));
+  if (Below(4) == 0) set.project.over_quota_weight = static_cast<uint32_t>(Below(2));
+  if (Below(6) == 0) set.project.models = {{"odd", {}, {{}, {}, Below(3)}}};
+  Do(set);
+}
+
+void World::Check() {
+  std::map<std::string, std::string> open_at;
+  for (const auto& [name, host] : hosts_) {
+    for (size_t g = 0; g < host.real_bytes.size(); ++g) {
+      RC_ASSERT(host.ledger->memory_on(static_cast<uint32_t>(g)) <= host.real_bytes[g]);
+      RC_ASSERT(host.ledger->share_on(static_cast<uint32_t>(g)) <= 1000u);
+    }
+    RC_ASSERT(host.ledger->parked_bytes() <= host.park_bytes);
+    std::map<std::string, uint32_t> running;
+    for (const auto& [id, epoch] : host.sessions) {
+      ++running[id];
+      auto held = host.ledger->held().find(id);
+      RC_ASSERT(held != host.ledger->held().end());
+      RC_ASSERT(held->second.grant.epoch == epoch);
+    }
+    for (const auto& [id, held] : host.ledger->held()) {
+      RC_ASSERT(held.sessions == running[id]);
+      RC_ASSERT(held.sessions <= held.grant.seats);
+      // What the pool counts is never less than what its host has in force or is about to.
+      auto known = core_->claims().find(id);
+      if (known != core_->claims().end() && known->second.host == name &&
+          known->second.epoch == held.grant.epoch && term_ == host.highest_term) {
+        RC_ASSERT(known->second.held_bytes() >= held.bytes());
+        RC_ASSERT(known->second.held_milli() >= held.milli());
+        // What has given its GPUs back has left them.
+        RC_ASSERT(known->second.state != ClaimState::kParked || held.is_parked);
+      }
+      if (held.is_ending || host.NowAt(now_) >= held.until) continue;
+      auto [first, is_only] = open_at.emplace(id, name);
+      RC_ASSERT(is_only);  // a claim opens sessions on one host
+    }
+  }
+}
+
+void World::Advance(Ms by) {
+  now_ += by;
+  for (auto& [name, host] : hosts_) host.EndSessions(host.ledger->Expire(host.NowAt(now_)));
+  // Somebody sets the clock.
+  if (Below(40) == 0) set_by_ += Below(2) == 0 ? 3'600'000 : -3'600'000;
+  if (Do(Tick{UnixMs()})) CheckGangs();
+}
+
+void World::Open() {
+  for (const auto& [id, claim] : core_->claims())
+    if (IsGranted(claim.state) && Below(2) == 0) tokens_.push_back({id, claim.host, claim.epoch});
+  if (tokens_.empty()) return;
+  const Token& token = tokens_[Below(tokens_.size())];
+  SimHost& host = hosts_.at(token.host);
+  if (!host.ledger->OpenSeat(token.claim, token.epoch, host.NowAt(now_)).ok()) return;
+  host.sessions.emplace_back(token.claim, token.epoch);
+  uint64_t& newest = opened_[token.claim][token.host];
+  RC_ASSERT(token.epoch >= newest || host.incarnation > 1);
+  newest = token.epoch;
+}
+
+void World::Close() {
+  SimHost& host = AnyHost();
+  if (host.sessions.empty()) return;
+  size_t at = Below(host.sessions.size());
+  host.ledger->CloseSeat(host.sessions[at].first);
+  host.sessions.erase(host.sessions.begin() + static_cast<long>(at));
+}
+
+void World::OnAnswer(const AnswerInFlight& answer) {
+  SimHost& host = hosts_.at(answer.host);
+  if (answer.answer.incarnation != host.incarnation) return;  // another process's socket
+  host.EndSessions(host.ledger->Expire(host.NowAt(now_)));
+  std::map<std::string, uint64_t> epochs;
+  for (const auto& [id, held] : host.ledger->held()) epochs[id] = held.grant.epoch;
+  auto ends = host.ledger->Answer(answer.answer.beat, answer.answer.number, answer.term,
+                                  GrantsOf(answer.answer), host.NowAt(now_));
+  RC_ASSERT(host.ledger->term() >= host.highest_term);
+  host.highest_term = host.ledger->term();
+  if (!ends.ok()) return;
+  host.EndSessions(host.ledger->Expire(host.NowAt(now_)));
+  // Nobody's session ends because a controller died: only what the store says is over, or moved.
+  for (const std::string& id : *ends) {
+    auto stored = stored_claims_.find(id);
+    bool is_kept = stored != stored_claims_.end() && IsGranted(stored->second.state) &&
+                   stored->second.host == host.name && stored->second.epoch == epochs[id];
+    bool hold_over =
+        host.ledger->held().count(id) != 0 && host.NowAt(now_) >= host.ledger->held().at(id).until;
+    RC_ASSERT(!is_kept || hold_over);
+  }
+  host.EndSessions(*ends);
+}
+
+}  // namespace farcall::pool
