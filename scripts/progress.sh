@@ -20,7 +20,7 @@ _progress_read() {
   tail -c 8192 "$1" 2>/dev/null | tr '\r' '\n' | sed -nE \
     -e 's|^\[([0-9]+)/([0-9]+)[^]]*\].*|\1 \2|p' \
     -e 's|^ *([0-9]+)/([0-9]+) Test .*|\1 \2|p' \
-    -e 's/^(dl|pm)status:[^:]*:([0-9]+)[.0-9]*:.*/\2 100/p' | tail -n 1
+    -e 's/^(dl|pm)status:[^:]*:([0-9]+)[.0-9]*:.*/\2 100/p' | tail -n 1 2>/dev/null
 }
 
 _progress_time() {
