@@ -51,10 +51,8 @@ Json CdiSpec(const std::string& uid, size_t devices, const std::string& folder,
   };
   Json list = Json::array();
   for (size_t i = 0; i < devices; ++i)
-    list.push_back(
-        {{"name", uid + "-" + std::to_string(i)},
-         {"containerEdits",
-          {{"env", Json::array({"FARCALL_DRA_DEVICE_" + std::to_string(i) + "=" + uid})}}}});
+    list.push_back({{"name", uid + "-" + std::to_string(i)},
+                    {"containerEdits", {{"env", Json::array({"FARCALL_DRA_CLAIM=" + uid})}}}});
   return {{"cdiVersion", "0.5.0"},
           {"kind", kCdiKind},
           {"containerEdits",
