@@ -269,8 +269,8 @@ void Core::CloseReservation(const std::string& name, const std::string& why) {
   for (const std::string& id : of_it) {
     Claim& claim = claims_.at(id);
     if (claim.state == ClaimState::kReleasing) {
-      claim.requeues = false;  // it would come back to nothing
-      Store(claim);            // also with the controller that follows
+      claim.requeues = false;           // it would come back to nothing
+      Store(claim);                     // also with the controller that follows
     } else if (!IsOver(claim.state)) {  // the others of its gang are not either
       End(claim, ClaimState::kExpired, why);
     }

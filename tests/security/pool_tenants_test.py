@@ -276,7 +276,8 @@ class RogueHost(TenantsCase):
         )
         self.addCleanup(server.stop)
         until(
-            lambda: "the join token is wrong, was used up or revoked, or has expired" in server.log_text(),
+            lambda: "the join token is wrong, was used up or revoked, or has expired"
+            in server.log_text(),
             what="its refusal",
         )
         self.assertEqual(pool.hosts(), {})
