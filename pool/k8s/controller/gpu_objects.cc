@@ -118,72 +118,20 @@ GpuPublisher::GpuPublisher(ApiClient* api, const pool::PoolAddress& pool,
                            std::function<bool()> leads)
     : api_(api),
       pool_(WithPatience(pool, kAskSeconds)),
-      watch_(pool),
       claims_(std::move(claims)),
-      leads_(std::move(leads)) {}
+      leads_(std::move(leads)),
+      follower_(pool, {kPause, kRetryPause}, [this](bool) { return Work(); }) {}
 
-void GpuPublisher::Start() {
-  publishing_ = std::thread([this] { Run(); });
-  listening_ = std::thread([this] { Listen(); });
-}
-
-void GpuPublisher::Stop() {
-  {
-    std::lock_guard lock(mutex_);
-    is_stopped_ = true;
+HostFollower::Next GpuPublisher::Work() {
+  if (!leads_()) {
+    is_listed_ = false;  // another one writes them
+    return HostFollower::Next::kWait;
   }
-  wake_.notify_all();
-  watch_.Stop();
-  for (std::thread* thread : {&publishing_, &listening_})
-    if (thread->joinable()) thread->join();
-}
-
-void GpuPublisher::Wake() {
-  {
-    std::lock_guard lock(mutex_);
-    is_woken_ = true;
-  }
-  wake_.notify_all();
-}
-
-// That a host has changed is enough: all of them are asked for then.
-void GpuPublisher::Listen() {
-  while (true) {
-    (void)watch_.Follow("/v1/hosts?watch=1", [this](const std::string&, const std::string&) {
-      Wake();
-      return true;
-    });
-    std::unique_lock lock(mutex_);
-    if (wake_.wait_for(lock, kRetryPause, [this] { return is_stopped_; })) return;
-  }
-}
-
-void GpuPublisher::Run() {
-  bool is_late = false;
-  while (true) {
-    {
-      std::unique_lock lock(mutex_);
-      auto is_called = [this] { return is_woken_ || is_stopped_; };
-      if (is_late)
-        wake_.wait_for(lock, kRetryPause, is_called);
-      else
-        wake_.wait(lock, is_called);
-      if (is_stopped_) return;
-      is_woken_ = false;
-    }
-    is_late = false;
-    if (leads_()) {
-      const Status done = Publish();
-      is_late = !done.ok();
-      if (is_late) is_listed_ = false;
-      if (is_late && done.message() != said_) kProcess.Warn("ElasticGPUs: " + done.message());
-      said_ = done.message();
-    } else {
-      is_listed_ = false;  // another one writes them
-    }
-    std::unique_lock lock(mutex_);
-    if (wake_.wait_for(lock, kPause, [this] { return is_stopped_; })) return;
-  }
+  const Status done = Publish();
+  if (!done.ok()) is_listed_ = false;
+  if (!done.ok() && done.message() != said_) kProcess.Warn("ElasticGPUs: " + done.message());
+  said_ = done.message();
+  return done.ok() ? HostFollower::Next::kWait : HostFollower::Next::kRetry;
 }
 
 Status GpuPublisher::ListOurs() {

@@ -2,21 +2,17 @@
 // ElasticGPU objects: the pool's cards, and the slices of them that claims have.
 #pragma once
 
-#include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "generated/proto/pool.pb.h"
 #include "pool/client/rest_client.h"
-#include "pool/client/rest_watch.h"
 #include "pool/k8s/api/api_client.h"
 #include "pool/k8s/claims/claim_object.h"
+#include "pool/k8s/process/host_follower.h"
 
 namespace farcall::k8s {
 
@@ -34,30 +30,25 @@ class GpuPublisher final {
   GpuPublisher(ApiClient* api, const pool::PoolAddress& pool,
                std::function<std::vector<ClaimObject>()> claims, std::function<bool()> leads);
   ~GpuPublisher() { Stop(); }
-  void Start();
-  void Stop();
+  void Start() { follower_.Start(); }
+  void Stop() { follower_.Stop(); }
   // Something has changed; who leads too.
-  void Wake();
+  void Wake() { follower_.Wake(); }
 
  private:
-  void Run();
-  void Listen();  // to the pool's hosts
+  HostFollower::Next Work();
   Status Publish();
   Status ListOurs();
 
   ApiClient* const api_;
   pool::RestClient pool_;
-  pool::RestWatch watch_;
   const std::function<std::vector<ClaimObject>()> claims_;
   const std::function<bool()> leads_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool is_woken_ = false, is_stopped_ = false;
   // The publishing thread's own.
   std::map<std::string, std::string> written_;  // name -> what it says
   bool is_listed_ = false;
   std::string said_;
-  std::thread publishing_, listening_;
+  HostFollower follower_;  // the last: its thread uses the others
 };
 
 }  // namespace farcall::k8s

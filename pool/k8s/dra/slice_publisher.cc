@@ -25,43 +25,10 @@ constexpr int kHttpNotFound = 404;
 
 SlicePublisher::SlicePublisher(ApiClient* api, const pool::PoolAddress& pool,
                                std::function<bool()> leads)
-    : api_(api), pool_(WithPatience(pool, kAskSeconds)), watch_(pool), leads_(std::move(leads)) {}
-
-void SlicePublisher::Start() {
-  publishing_ = std::thread([this] { Run(); });
-  listening_ = std::thread([this] { Listen(); });
-}
-
-void SlicePublisher::Stop() {
-  {
-    std::lock_guard lock(mutex_);
-    is_stopped_ = true;
-  }
-  wake_.notify_all();
-  watch_.Stop();
-  for (std::thread* thread : {&publishing_, &listening_})
-    if (thread->joinable()) thread->join();
-}
-
-void SlicePublisher::Wake() {
-  {
-    std::lock_guard lock(mutex_);
-    is_woken_ = true;
-  }
-  wake_.notify_all();
-}
-
-// That a host has changed is enough: all of them are asked for then.
-void SlicePublisher::Listen() {
-  while (true) {
-    (void)watch_.Follow("/v1/hosts?watch=1", [this](const std::string&, const std::string&) {
-      Wake();
-      return true;
-    });
-    std::unique_lock lock(mutex_);
-    if (wake_.wait_for(lock, kRetryPause, [this] { return is_stopped_; })) return;
-  }
-}
+    : api_(api),
+      pool_(WithPatience(pool, kAskSeconds)),
+      leads_(std::move(leads)),
+      follower_(pool, {kPause, kRetryPause}, [this](bool is_woken) { return Publish(is_woken); }) {}
 
 Status SlicePublisher::Adopt() {
   slices_ = {};
@@ -109,29 +76,15 @@ Result<bool> SlicePublisher::WriteOne() {
   return slices_.Next().has_value();
 }
 
-void SlicePublisher::Run() {
-  bool is_late = false, has_more = false;
-  while (true) {
-    {
-      std::unique_lock lock(mutex_);
-      auto is_called = [this] { return is_woken_ || is_stopped_; };
-      if (is_late)
-        wake_.wait_for(lock, kRetryPause, is_called);
-      else if (!has_more)
-        wake_.wait(lock, is_called);
-      if (is_stopped_) return;
-      is_stale_ = std::exchange(is_woken_, false) || is_stale_;
-    }
-    Result<bool> written = WriteOne();
-    is_late = !written.ok();
-    has_more = written.ok() && *written;
-    if (is_late) is_adopted_ = false;
-    if (is_late && written.status().message() != said_)
-      kProcess.Warn("ResourceSlices: " + written.status().message());
-    said_ = written.status().message();
-    std::unique_lock lock(mutex_);
-    if (wake_.wait_for(lock, kPause, [this] { return is_stopped_; })) return;
-  }
+HostFollower::Next SlicePublisher::Publish(bool is_woken) {
+  is_stale_ = is_woken || is_stale_;
+  Result<bool> written = WriteOne();
+  if (!written.ok()) is_adopted_ = false;
+  if (!written.ok() && written.status().message() != said_)
+    kProcess.Warn("ResourceSlices: " + written.status().message());
+  said_ = written.status().message();
+  if (!written.ok()) return HostFollower::Next::kRetry;
+  return *written ? HostFollower::Next::kSoon : HostFollower::Next::kWait;
 }
 
 }  // namespace farcall::k8s

@@ -2,16 +2,13 @@
 // Keeps the ResourceSlices of the pool's GPUs.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <string>
-#include <thread>
 
 #include "pool/client/rest_client.h"
-#include "pool/client/rest_watch.h"
 #include "pool/k8s/api/api_client.h"
 #include "pool/k8s/dra/device_slices.h"
+#include "pool/k8s/process/host_follower.h"
 
 namespace farcall::k8s {
 
@@ -23,14 +20,13 @@ class SlicePublisher final {
   // `api` outlives it. `leads`: whether this process may write.
   SlicePublisher(ApiClient* api, const pool::PoolAddress& pool, std::function<bool()> leads);
   ~SlicePublisher() { Stop(); }
-  void Start();
-  void Stop();
+  void Start() { follower_.Start(); }
+  void Stop() { follower_.Stop(); }
   // Who leads has changed.
-  void Wake();
+  void Wake() { follower_.Wake(); }
 
  private:
-  void Run();
-  void Listen();
+  HostFollower::Next Publish(bool is_woken);
   // One slice, if any is not as it should be. True: there are more.
   Result<bool> WriteOne();
   Status Adopt();
@@ -38,16 +34,12 @@ class SlicePublisher final {
 
   ApiClient* const api_;
   pool::RestClient pool_;
-  pool::RestWatch watch_;
   const std::function<bool()> leads_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool is_woken_ = false, is_stopped_ = false;
   // The publishing thread's own.
   DeviceSlices slices_;
   bool is_adopted_ = false, is_stale_ = true;  // what is known of the slices, of the hosts
   std::string said_;
-  std::thread publishing_, listening_;
+  HostFollower follower_;  // the last: its thread uses the others
 };
 
 }  // namespace farcall::k8s

@@ -27,21 +27,11 @@ std::string AskOf(const Pod& pod) {
 
 }  // namespace
 
-void PodRetry::Start() {
-  running_ = std::thread([this] { Run(); });
-  listening_ = std::thread([this] { Listen(); });
-}
-
-void PodRetry::Stop() {
-  {
-    std::lock_guard lock(mutex_);
-    is_stopped_ = true;
-  }
-  wake_.notify_all();
-  watch_.Stop();
-  for (std::thread* thread : {&running_, &listening_})
-    if (thread->joinable()) thread->join();
-}
+PodRetry::PodRetry(ApiClient* api, const pool::PoolAddress& pool,
+                   std::function<Status(const Pod&)> fits)
+    : api_(api),
+      fits_(std::move(fits)),
+      follower_(pool, {kPause, kRetryPause}, [this](bool) { return Work(); }) {}
 
 void PodRetry::Add(const Pod& pod) {
   std::lock_guard lock(mutex_);
@@ -56,22 +46,6 @@ void PodRetry::Add(const Pod& pod) {
 void PodRetry::Remove(const std::string& uid) {
   std::lock_guard lock(mutex_);
   waiting_.erase(uid);
-}
-
-// That a host has changed is enough: the pool is asked then for what waits.
-void PodRetry::Listen() {
-  while (true) {
-    (void)watch_.Follow("/v1/hosts?watch=1", [this](const std::string&, const std::string&) {
-      {
-        std::lock_guard lock(mutex_);
-        is_woken_ = true;
-      }
-      wake_.notify_all();
-      return true;
-    });
-    std::unique_lock lock(mutex_);
-    if (wake_.wait_for(lock, kRetryPause, [this] { return is_stopped_; })) return;
-  }
 }
 
 std::vector<Pod> PodRetry::Distinct() {
@@ -96,9 +70,8 @@ Result<bool> PodRetry::HasRoom(const std::vector<Pod>& pods) {
     const Status fits = fits_(pod);
     if (fits.ok()) return true;
     if (fits.code() == Code::kUnavailable) return fits;
-    std::unique_lock lock(mutex_);
-    if (++looks % kLooksAtOnce == 0) wake_.wait_for(lock, kPause, [this] { return is_stopped_; });
-    if (is_stopped_) return false;
+    const bool is_much = ++looks % kLooksAtOnce == 0;
+    if (!follower_.Sleep(is_much ? kPause : std::chrono::seconds(0))) return false;
   }
   return false;
 }
@@ -116,29 +89,14 @@ Status PodRetry::Touch() {
   return {};
 }
 
-void PodRetry::Run() {
-  bool is_late = false;
-  while (true) {
-    {
-      std::unique_lock lock(mutex_);
-      auto is_called = [this] { return is_woken_ || is_stopped_; };
-      if (is_late)
-        wake_.wait_for(lock, kRetryPause, is_called);
-      else
-        wake_.wait(lock, is_called);
-      if (is_stopped_) return;
-      is_woken_ = false;
-    }
-    const Result<bool> has_room = HasRoom(Distinct());
-    Status done = has_room.status();
-    if (done.ok() && *has_room) done = Touch();
-    is_late = !done.ok();
-    if (is_late && done.message() != said_)
-      kProcess.Warn("pods that wait are not tried again at once: " + done.message());
-    said_ = done.message();
-    std::unique_lock lock(mutex_);
-    if (wake_.wait_for(lock, kPause, [this] { return is_stopped_; })) return;
-  }
+HostFollower::Next PodRetry::Work() {
+  const Result<bool> has_room = HasRoom(Distinct());
+  Status done = has_room.status();
+  if (done.ok() && *has_room) done = Touch();
+  if (!done.ok() && done.message() != said_)
+    kProcess.Warn("pods that wait are not tried again at once: " + done.message());
+  said_ = done.message();
+  return done.ok() ? HostFollower::Next::kWait : HostFollower::Next::kRetry;
 }
 
 }  // namespace farcall::k8s

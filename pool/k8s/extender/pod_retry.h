@@ -3,18 +3,16 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <map>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "pool/client/rest_client.h"
-#include "pool/client/rest_watch.h"
 #include "pool/k8s/api/api_client.h"
 #include "pool/k8s/pods/pod.h"
+#include "pool/k8s/process/host_follower.h"
 
 namespace farcall::k8s {
 
@@ -30,11 +28,10 @@ inline constexpr char kRoomAnnotation[] = "k8s.farcall.io/room";
 class PodRetry final {
  public:
   // `fits`: whether the pool has room for the pod now; kRefused: it has none. `api` outlives it.
-  PodRetry(ApiClient* api, const pool::PoolAddress& pool, std::function<Status(const Pod&)> fits)
-      : api_(api), watch_(pool), fits_(std::move(fits)) {}
+  PodRetry(ApiClient* api, const pool::PoolAddress& pool, std::function<Status(const Pod&)> fits);
   ~PodRetry() { Stop(); }
-  void Start();
-  void Stop();
+  void Start() { follower_.Start(); }
+  void Stop() { follower_.Stop(); }
 
   // Before the pool is asked for the pod's room, so that no room that comes free meanwhile is
   // missed. Of 4096 pods at least; for 10 minutes: a scheduler asks again before that.
@@ -48,8 +45,7 @@ class PodRetry final {
     Pod pod;
     Clock::time_point asked;
   };
-  void Listen();
-  void Run();
+  HostFollower::Next Work();
   // Pods that ask for the same are one.
   std::vector<Pod> Distinct();
   // Whether any of them fits.   Errors  of `fits_`, but kRefused
@@ -59,14 +55,11 @@ class PodRetry final {
   Status Touch();
 
   ApiClient* const api_;
-  pool::RestWatch watch_;
   const std::function<Status(const Pod&)> fits_;
   std::mutex mutex_;
-  std::condition_variable wake_;
   std::map<std::string, Waiting> waiting_;  // by uid
-  bool is_woken_ = false, is_stopped_ = false;
-  std::string said_;  // the running thread's own
-  std::thread listening_, running_;
+  std::string said_;                        // the follower's thread's own
+  HostFollower follower_;                   // the last: its thread uses the others
 };
 
 }  // namespace farcall::k8s
