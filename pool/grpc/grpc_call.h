@@ -22,19 +22,27 @@ grpc::Status Told(Service* service, const Caller& caller, const grpc::ServerCont
                   std::string_view call, const google::protobuf::Message& request,
                   const google::protobuf::Message* answer, const Outcome& outcome);
 
+// A call ("Gangs.Get") that is one of pool::Service's.
+template <typename In, typename Out>
+grpc::Status Serve(Service* service, GrpcServer::Judge& judge, const grpc::ServerContext& context,
+                   const char* name, const In& in, Out* out,
+                   Outcome (Service::*call)(const Caller&, const In&, Out*)) {
+  Caller caller;
+  if (grpc::Status may = Enter(judge, context, name, &caller); !may.ok()) return may;
+  return Told(service, caller, context, name, in, out, (service->*call)(caller, in, out));
+}
+
 // `service` and `judge` outlive it.
 std::unique_ptr<grpc::Service> MakeAccountsService(Service* service, GrpcServer::Judge& judge);
 std::unique_ptr<grpc::Service> MakeGangsService(Service* service, GrpcServer::Judge& judge);
 std::unique_ptr<grpc::Service> MakeReservationsService(Service* service, GrpcServer::Judge& judge);
 
-// A method of the service `Of` that is one of pool::Service's.
-#define FARCALL_POOL_CALL(Of, Name, Request_, Answer)                                              \
-  grpc::Status Name(grpc::ServerContext* context, const Request_* request, Answer* answer)         \
-      override {                                                                                   \
-    Caller caller;                                                                                 \
-    if (grpc::Status may = Enter(judge_, *context, #Of "." #Name, &caller); !may.ok()) return may; \
-    return Told(service_, caller, *context, #Of "." #Name, *request, answer,                       \
-                service_->Name(caller, *request, answer));                                         \
+// A method of the service `Of` that pool::Service has by the same name.
+#define FARCALL_POOL_CALL(Of, Name, Request_, Answer)                                      \
+  grpc::Status Name(grpc::ServerContext* context, const Request_* request, Answer* answer) \
+      override {                                                                           \
+    return Serve(service_, judge_, *context, #Of "." #Name, *request, answer,              \
+                 &farcall::pool::Service::Name);                                           \
   }
 
 }  // namespace farcall::pool

@@ -13,30 +13,26 @@ class GangsService final : public v1::Gangs::Service {
       : service_(service), judge_(judge) {}
   grpc::Status Request(grpc::ServerContext* context, const v1::GangRequest* request,
                        v1::Gang* gang) override {
-    return Call(context, "Gangs.Request", *request, gang, &farcall::pool::Service::RequestGang);
+    return Serve(service_, judge_, *context, "Gangs.Request", *request, gang,
+                 &farcall::pool::Service::RequestGang);
   }
   grpc::Status Get(grpc::ServerContext* context, const v1::GangName* name,
                    v1::Gang* gang) override {
-    return Call(context, "Gangs.Get", *name, gang, &farcall::pool::Service::GetGang);
+    return Serve(service_, judge_, *context, "Gangs.Get", *name, gang,
+                 &farcall::pool::Service::GetGang);
   }
   grpc::Status Release(grpc::ServerContext* context, const v1::GangName* name,
                        v1::Gang* gang) override {
-    return Call(context, "Gangs.Release", *name, gang, &farcall::pool::Service::ReleaseGang);
+    return Serve(service_, judge_, *context, "Gangs.Release", *name, gang,
+                 &farcall::pool::Service::ReleaseGang);
   }
   grpc::Status Plan(grpc::ServerContext* context, const v1::GangRequest* request,
                     v1::Explanation* told) override {
-    return Call(context, "Gangs.Plan", *request, told, &farcall::pool::Service::PlanGang);
+    return Serve(service_, judge_, *context, "Gangs.Plan", *request, told,
+                 &farcall::pool::Service::PlanGang);
   }
 
  private:
-  template <typename In, typename Out>
-  grpc::Status Call(grpc::ServerContext* context, const char* name, const In& in, Out* out,
-                    Outcome (farcall::pool::Service::*call)(const Caller&, const In&, Out*)) {
-    Caller caller;
-    if (grpc::Status may = Enter(judge_, *context, name, &caller); !may.ok()) return may;
-    return Told(service_, caller, *context, name, in, out, (service_->*call)(caller, in, out));
-  }
-
   farcall::pool::Service* const service_;
   GrpcServer::Judge& judge_;
 };

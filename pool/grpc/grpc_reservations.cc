@@ -13,34 +13,26 @@ class ReservationsService final : public v1::Reservations::Service {
       : service_(service), judge_(judge) {}
   grpc::Status Create(grpc::ServerContext* context, const v1::Reservation* request,
                       v1::Reservation* told) override {
-    return Call(context, "Reservations.Create", *request, told,
-                &farcall::pool::Service::CreateReservation);
+    return Serve(service_, judge_, *context, "Reservations.Create", *request, told,
+                 &farcall::pool::Service::CreateReservation);
   }
   grpc::Status List(grpc::ServerContext* context, const v1::ListReservationsRequest* request,
                     v1::ReservationList* told) override {
-    return Call(context, "Reservations.List", *request, told,
-                &farcall::pool::Service::ListReservations);
+    return Serve(service_, judge_, *context, "Reservations.List", *request, told,
+                 &farcall::pool::Service::ListReservations);
   }
   grpc::Status Get(grpc::ServerContext* context, const v1::ReservationName* request,
                    v1::Reservation* told) override {
-    return Call(context, "Reservations.Get", *request, told,
-                &farcall::pool::Service::GetReservation);
+    return Serve(service_, judge_, *context, "Reservations.Get", *request, told,
+                 &farcall::pool::Service::GetReservation);
   }
   grpc::Status Delete(grpc::ServerContext* context, const v1::ReservationName* request,
                       v1::Reservation* told) override {
-    return Call(context, "Reservations.Delete", *request, told,
-                &farcall::pool::Service::DeleteReservation);
+    return Serve(service_, judge_, *context, "Reservations.Delete", *request, told,
+                 &farcall::pool::Service::DeleteReservation);
   }
 
  private:
-  template <typename In, typename Out>
-  grpc::Status Call(grpc::ServerContext* context, const char* name, const In& in, Out* out,
-                    Outcome (farcall::pool::Service::*call)(const Caller&, const In&, Out*)) {
-    Caller caller;
-    if (grpc::Status may = Enter(judge_, *context, name, &caller); !may.ok()) return may;
-    return Told(service_, caller, *context, name, in, out, (service_->*call)(caller, in, out));
-  }
-
   farcall::pool::Service* const service_;
   GrpcServer::Judge& judge_;
 };

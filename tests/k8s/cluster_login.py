@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Service accounts of a real cluster that log in at a pool: what tests/k8s/run does with `farcall pool serve --kube-api`
-and `farcall login --id-token-file`."""
+"""Service accounts of a real cluster that log in at a pool: what tests/k8s/run does with
+`farcall pool serve --kube-api` and `farcall login --id-token-file`."""
 
 import json
 import os

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a tenant may do, and what its neighbour notices: it goes on with its share of the time in which the server counts
-the device as busy, and the server's memory stays bounded."""
+"""What a tenant may do, and what its neighbour notices: it goes on with its share of the time in
+which the server counts the device as busy, and the server's memory stays bounded."""
 
 import json
 import pathlib

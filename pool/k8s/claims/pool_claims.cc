@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <set>
 
+#include "pool/k8s/api/list_watch.h"
 #include "pool/k8s/claims/claim_plan.h"
 #include "pool/k8s/claims/owner.h"
 #include "pool/k8s/process/process.h"
@@ -23,6 +24,7 @@ using std::chrono::seconds;
 
 constexpr seconds kFirstPause{1}, kLongestPause{15};
 constexpr int kAskSeconds = 10;
+constexpr int kMaxPages = 100;
 constexpr int64_t kChangeWaitMs = 5000;
 constexpr char kPart[] = "vgpuclaim";  // where an owner of a container has the container's name
 
@@ -51,6 +53,21 @@ Status FindCluster(ApiClient* api, std::string* uid) {
   *uid = TextAt(answer.body, "metadata", "uid");
   if (!IsName(*uid)) return {Code::kMalformed, "API server: namespace kube-system has no uid"};
   return {};
+}
+
+Status ListOwned(pool::RestClient* pool, const std::string& owner, std::vector<pb::Claim>* claims) {
+  std::string after;
+  for (int page = 0; page < kMaxPages; ++page) {
+    pb::ClaimList list;
+    FARCALL_TRY(pool->Get(
+        "/v1/claims?limit=1000" + (after.empty() ? "" : "&page_token=" + Escaped(after)), &list));
+    for (const pb::Claim& claim : list.claims())
+      if (claim.owner().rfind(owner, 0) == 0 && IsLiveState(claim.state()) && IsName(claim.id()))
+        claims->push_back(claim);
+    after = list.next_page_token();
+    if (after.empty()) return {};
+  }
+  return {Code::kMalformed, "the pool's list of claims has no end"};
 }
 
 Status SizeMemory(pool::RestClient* pool, Ask* ask) {

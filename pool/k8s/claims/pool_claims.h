@@ -27,6 +27,10 @@ std::string OwnerPrefix(const std::string& cluster, const std::string& node);
 // Asks the API server for that uid.   Errors  of ApiClient::Get; kMalformed
 Status FindCluster(ApiClient* api, std::string* uid);
 
+// Live claims of the pool whose owner begins so.   Errors  of RestClient::Get; kMalformed
+Status ListOwned(pool::RestClient* pool, const std::string& owner,
+                 std::vector<pool::v1::Claim>* claims);
+
 // Turns a part of a device's memory into bytes: of the largest device that the pool has for it, so
 // that it is at least that part of any. Rounded up to 1 MiB.
 //   Errors  kUnavailable, kRefused (the pool has no such device)

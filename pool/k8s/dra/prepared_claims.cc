@@ -34,7 +34,6 @@ constexpr seconds kPatience{25};  // a kubelet gives up after 45
 constexpr milliseconds kLookPause{300};
 constexpr seconds kRenewPause{45};
 constexpr int kAskSeconds = 10;
-constexpr int kMaxPages = 100;
 constexpr int64_t kFirstWaitMs = 2000;
 constexpr char kPart[] = "resourceclaim";  // where an owner of a container has the container's name
 constexpr char kSettingsFolder[] = "/etc/farcall", kLibraryFolder[] = "/usr/local/lib/farcall";
@@ -101,20 +100,9 @@ Status PreparedClaims::FindPrefix(std::string* prefix) {
 }
 
 Status PreparedClaims::List(const std::string& uid, std::vector<pb::Claim>* claims) {
-  std::string owner, after;
-  FARCALL_TRY(FindPrefix(&owner));
-  owner += uid + ":";
-  for (int page = 0; page < kMaxPages; ++page) {
-    pb::ClaimList list;
-    FARCALL_TRY(pool_.Get(
-        "/v1/claims?limit=1000" + (after.empty() ? "" : "&page_token=" + Escaped(after)), &list));
-    for (const pb::Claim& claim : list.claims())
-      if (claim.owner().rfind(owner, 0) == 0 && IsLiveState(claim.state()) && IsName(claim.id()))
-        claims->push_back(claim);
-    after = list.next_page_token();
-    if (after.empty()) return {};
-  }
-  return {Code::kMalformed, "the pool's list of claims has no end"};
+  std::string prefix;
+  FARCALL_TRY(FindPrefix(&prefix));
+  return ListOwned(&pool_, prefix + uid + ":", claims);
 }
 
 // A node asks only for what its own pods have.

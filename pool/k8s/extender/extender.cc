@@ -21,7 +21,6 @@ constexpr Process kProcess{"extender"};
 namespace pb = farcall::pool::v1;
 using Json = nlohmann::json;
 
-constexpr int kMaxPages = 100;
 constexpr int64_t kGrantWaitMs = 2000;  // a scheduler gives up after 5 s, unless told otherwise
 constexpr int kNearScore = 10;          // the most that a scheduler takes
 constexpr char kZone[] = "topology.kubernetes.io/zone";
@@ -171,28 +170,14 @@ Status Extender::FindPrefix(const std::string& node, std::string* prefix) {
   return {};
 }
 
-Status Extender::List(const std::string& owner, std::vector<pb::Claim>* claims) {
-  std::string after;
-  for (int page = 0; page < kMaxPages; ++page) {
-    pb::ClaimList list;
-    FARCALL_TRY(pool_.Get(
-        "/v1/claims?limit=1000" + (after.empty() ? "" : "&page_token=" + Escaped(after)), &list));
-    for (const pb::Claim& claim : list.claims())
-      if (claim.owner().rfind(owner, 0) == 0 && IsLiveState(claim.state()) && IsName(claim.id()))
-        claims->push_back(claim);
-    after = list.next_page_token();
-    if (after.empty()) return {};
-  }
-  return {Code::kMalformed, "the pool's list of claims has no end"};
-}
-
 Status Extender::Claim(const Pod& pod, const std::string& node, std::vector<Grant>* grants) {
   std::vector<std::pair<std::string, Ask>> asks;
   FARCALL_TRY(ReadAsks(pod, &asks));
   std::string prefix;
   FARCALL_TRY(FindPrefix(node, &prefix));
   std::vector<pb::Claim> claims;
-  FARCALL_TRY(List(prefix + pod.uid + ":", &claims));  // of an earlier call that was cut short
+  FARCALL_TRY(
+      ListOwned(&pool_, prefix + pod.uid + ":", &claims));  // of an earlier call that was cut short
   for (auto& [container, ask] : asks) {
     const std::string owner = prefix + pod.uid + ":" + container + ":";
     auto own = std::find_if(claims.begin(), claims.end(), [&](const pb::Claim& claim) {

@@ -62,8 +62,6 @@ class Extender final {
   Status Claim(const Pod& pod, const std::string& node, std::vector<Grant>* grants);
   Status Announce(const Pod& pod, const std::string& node, const std::vector<Grant>& grants);
   Status FindPrefix(const std::string& node, std::string* prefix);
-  // Live claims whose owner begins so.
-  Status List(const std::string& owner, std::vector<pool::v1::Claim>* claims);
   void Release(const std::vector<Grant>& grants);
 
   pool::RestClient pool_;
