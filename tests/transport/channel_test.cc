@@ -105,6 +105,19 @@ TEST_P(ChannelTest, DeliversWhatWasSentBeforeTheEnd) {
   EXPECT_EQ(ReceiveAll(*b_, {&byte, 1}, In(kLong)).code(), Code::kDisconnected);
 }
 
+TEST_P(ChannelTest, DeliversWhatWasSentBeforeTheEndToWhoLooksLater) {
+  std::vector<std::byte> bytes = Pattern(100'000, 3), got(bytes.size());
+  std::span<const std::byte> rest(bytes);
+  ASSERT_TRUE(SendAll(*a_, rest.first(1000), In(kLong)).ok());
+  ASSERT_TRUE(ReceiveAll(*b_, std::span(got).first(1000), In(kLong)).ok());
+  EXPECT_FALSE(a_->WaitReadable(In(50)));  // no exchange of the connection's own is under way
+  ASSERT_TRUE(SendAll(*a_, rest.subspan(1000), In(kLong)).ok());
+  a_.reset();
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // in which nobody looks
+  ASSERT_TRUE(ReceiveAll(*b_, std::span(got).subspan(1000), In(kLong)).ok());
+  EXPECT_EQ(bytes, got);
+}
+
 TEST_P(ChannelTest, CloseWakesWaitersOnBothSidesAndIsIdempotent) {
   std::thread here([&] { a_->WaitReadable(Clock::time_point::max()); });
   std::thread there([&] { b_->WaitReadable(Clock::time_point::max()); });

@@ -12,6 +12,7 @@
 
 #include "tests/transport/link_harness.h"
 #include "tests/transport/verbs_listener.h"
+#include "transport/fabric/fabric_lingerer.h"
 #include "transport/verbs/verbs_channel.h"
 #include "transport/verbs/verbs_exchange.h"
 
@@ -108,6 +109,12 @@ class VerbsCardTest : public testing::TestWithParam<std::string> {
     g_is_on = false;
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds_.data()), 0);
   }
+  // Ends of closed channels go before their device does.
+  void TearDown() override {
+    client_.reset();
+    server_.reset();
+    FabricLingerer::OfProcess().DropAll();
+  }
   // A device by api_, as it is now.
   VerbsDevice& Faulty() {
     Result<std::unique_ptr<VerbsDevice>> opened = VerbsDevice::Open(api_, {});
@@ -164,6 +171,23 @@ class VerbsCardTest : public testing::TestWithParam<std::string> {
   std::unique_ptr<VerbsDevice> faulty_;  // outlives the channels
   std::unique_ptr<FabricConnection> client_, server_;
 };
+
+// A closed end, from whose memory the peer has still to read, is there until it has.
+TEST_P(VerbsCardTest, AClosedEndStaysUntilItIsRead) {
+  FabricLingerer::OfProcess().DropAll();  // of other tests
+  Connect(Device(), Device(), VerbsUse::kLane);
+  const std::vector<std::byte> pattern = Pattern(100'000, 3);
+  ASSERT_TRUE(SendAll(*client_, pattern, In(kLong)).ok());
+  client_.reset();
+  EXPECT_EQ(FabricLingerer::OfProcess().count(), 1u);
+  std::vector<std::byte> got(pattern.size());
+  ASSERT_TRUE(ReceiveAll(*server_, got, In(kLong)).ok());
+  EXPECT_EQ(pattern, got);
+  EXPECT_EQ(FirstWord(*server_).code(), Code::kDisconnected);
+  while (FabricLingerer::OfProcess().count() != 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
 
 // Counters of the table's: what crosses how.
 TEST_P(VerbsCardTest, BulkIsReadAndWrittenAndNoneOfItIsSent) {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "transport/fabric/fabric_lingerer.h"
 #include "transport/fabric/fabric_tender.h"
 #include "transport/poll.h"
 
@@ -66,8 +67,8 @@ class FabricChannel final : public FabricConnection, private FabricTended {
       return;
     }
     Close();
-    Linger();
     FabricTender::OfProcess().Remove(this);
+    Linger();
   }
 
   Status AwaitPeer(Clock::time_point deadline) override {
@@ -410,18 +411,25 @@ class FabricChannel final : public FabricConnection, private FabricTended {
     writable_.Set(IsWritable());
   }
 
-  // A socket of the fabric's that is closed with bytes unread would take back what was sent last.
+  // What the peer has not read yet may still be in this side's memory, and a socket of the fabric's
+  // that is closed with bytes unread would take back what was sent last. A short while here, so
+  // that a program that ends next loses nothing to a peer that reads; then in the background.
   void Linger() {
     std::lock_guard lock(mutex_);
     const Clock::time_point limit = Clock::now() + kLinger;
-    while (end_->is_connected() && !has_socket_ended_ && end_->failure().ok() &&
-           end_->HasUnread() && Clock::now() < limit) {
+    while (IsStillRead() && Clock::now() < limit) {
       end_->Turn();
     }
+    if (end_->IsReadByPeer() && IsStillRead()) {
+      FabricLingerer::OfProcess().Keep(std::move(end_));
+    }
+  }
+  bool IsStillRead() const {
+    return end_->is_connected() && !has_socket_ended_ && end_->failure().ok() && end_->HasUnread();
   }
 
   const std::unique_ptr<Channel> socket_;
-  const FabricEndPointer end_;
+  FabricEndPointer end_;
   std::atomic<bool> is_closed_{false};
   std::atomic<bool> is_abandoned_{false};
   std::mutex mutex_;               // of all below, and of the end

@@ -54,6 +54,8 @@ class FabricEnd {
   virtual uint64_t sent() const = 0;
   // Whether the peer may still need this side for what was posted.
   virtual bool HasUnread() const = 0;
+  // Whether the peer reads out of this side's memory by itself, some of it after this side closed.
+  virtual bool IsReadByPeer() const { return false; }
   // Nothing is under way that takes more calls of Progress.
   virtual bool IsIdle() const = 0;
 

@@ -53,6 +53,7 @@ class VerbsEnd final : public FabricEnd {
   void Post(size_t bytes) override;
   uint64_t sent() const override { return sent_; }
   bool HasUnread() const override { return peer_consumed_ != sent_; }
+  bool IsReadByPeer() const override { return true; }
   bool IsIdle() const override { return true; }
 
   std::span<const std::byte> Readable() const override;
