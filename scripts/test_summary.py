@@ -18,7 +18,8 @@ REASON = re.compile(r"^skipped:? +(.+)$", re.IGNORECASE | re.MULTILINE)
 GTEST_REASON = re.compile(r":\d+: Skipped\n(.+)$", re.MULTILINE)
 INNER = re.compile(r"\bskipped=(\d+)")  # unittest's own count, inside a test that passed
 GTEST = re.compile(r"\[\s+SKIPPED \] (\d+) tests?")
-SHOWN_LINES = 15  # of a failed test's output
+FAILURE = re.compile(r"^(FAIL|ERROR): |: Failure$|^terminate called|Assertion .* failed")
+SHOWN_LINES = 30  # of a failed test's output, and at most so many before them
 
 
 def labels_of(build):
@@ -62,6 +63,14 @@ def outcome_of(case):
     return "passed" if case.get("status") == "run" else "skipped"
 
 
+def telling(output):
+    """Of a failed test's lines: where its first failure begins, and the end."""
+    end = output[-SHOWN_LINES:]
+    first = next((i for i, line in enumerate(output) if FAILURE.search(line)), len(output))
+    begin = output[first : min(first + SHOWN_LINES, len(output) - len(end))]
+    return begin + ["..."] * (len(begin) == SHOWN_LINES) + end
+
+
 def summary(cases, labels):
     """The lines of the report, and the number of tests that failed."""
     areas = collections.defaultdict(collections.Counter)
@@ -98,7 +107,7 @@ def summary(cases, labels):
         lines += ["", "failed:"]
     for name, output in failed:
         lines.append(f"  {name}")
-        lines += [f"    | {line[:200]}" for line in output.strip().splitlines()[-SHOWN_LINES:]]
+        lines += [f"    | {line[:200]}" for line in telling(output.strip().splitlines())]
     return lines, len(failed)
 
 

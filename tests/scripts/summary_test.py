@@ -54,6 +54,14 @@ class Summary(unittest.TestCase):
         self.assertIn("  unit.f", self.lines)
         self.assertIn("    | expected 3, was 4", self.lines)
 
+    def test_of_a_long_output_the_first_failure_and_the_end_are_shown(self):
+        output = ["noise"] * 50 + ["ERROR: test_x (X)", "cause"] + ["more"] * 100 + ["the end"]
+        shown = test_summary.telling(output)
+        self.assertEqual(shown[:2], ["ERROR: test_x (X)", "cause"])
+        self.assertEqual((shown.count("..."), shown[-1]), (1, "the end"))
+        self.assertEqual(len(shown), 2 * test_summary.SHOWN_LINES + 1)
+        self.assertEqual(test_summary.telling(["a", "FAIL: b", "c"]), ["a", "FAIL: b", "c"])
+
 
 if __name__ == "__main__":
     unittest.main()

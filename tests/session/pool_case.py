@@ -15,6 +15,7 @@ import urllib.error
 import urllib.request
 
 from harness import HERE, SERVE, Client, Server, check_reports, until
+from stacks import stacks_of
 
 MIB, GIB = 1 << 20, 1 << 30
 
@@ -96,6 +97,9 @@ class Pool:
                 return answer.status, json.loads(answer.read())
         except urllib.error.HTTPError as error:
             return error.code, json.loads(error.read())
+        except TimeoutError:
+            told = stacks_of(self.process.pid)
+            raise AssertionError(f"{method} {path}: no answer: {told}") from None
 
     def get(self, path):
         status, answer = self.call("GET", path)
@@ -116,7 +120,13 @@ class Pool:
     def stop(self, how=signal.SIGTERM):
         if self.process.poll() is None:
             self.process.send_signal(how)
-            self.process.wait(timeout=20)
+            try:
+                self.process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                told = stacks_of(self.process.pid)
+                self.process.kill()
+                self.process.wait()
+                raise AssertionError(f"it does not end: {told}\n{self.log_text()}") from None
         self.process.stdout.close()
         check_reports(self.log_text())
 
