@@ -90,7 +90,7 @@ class ClientStrings(unittest.TestCase):
                         self.check(value, command)
                         self.assertNotIn("\n", value)
                         self.assertLess(len(value), 256)
-            labels = urllib.request.urlopen(f"http://{metrics}/metrics", timeout=10).read().decode()
+            labels = urllib.request.urlopen(f"http://{metrics}/metrics", timeout=60).read().decode()
             self.assertIn("farcall_vgpu_memory_used_bytes{", labels)
             self.check(labels, "metrics")
             for client in clients:

@@ -32,7 +32,7 @@ class SlowPeers(PoolCase):
 
     def flood(self, address, said, count=MANY):
         for _ in range(count):
-            peer = socket.create_connection(address, timeout=20)
+            peer = socket.create_connection(address, timeout=60)
             self.sockets.append(peer)
             if said:
                 peer.sendall(said)
@@ -42,9 +42,9 @@ class SlowPeers(PoolCase):
         seconds = []
         for _ in range(9):
             begun = time.monotonic()
-            with urllib.request.urlopen(f"http://{health}/healthz", timeout=20) as answer:
+            with urllib.request.urlopen(f"http://{health}/healthz", timeout=60) as answer:
                 self.assertEqual(answer.read(), b"ok\n")
-            with urllib.request.urlopen(f"http://{health}/readyz", timeout=20) as answer:
+            with urllib.request.urlopen(f"http://{health}/readyz", timeout=60) as answer:
                 self.assertEqual(answer.read(), b"ready\n")
             self.assertEqual(pool.call("POST", "/v1/claims", {"memory_bytes": "1"})[0], 201)
             self.assertEqual(pool.call("GET", "/v1/hosts")[0], 200)
@@ -107,17 +107,17 @@ class SlowPeers(PoolCase):
             (HEAD + b"Content-Type: text/plain\r\nContent-Type: a/b\r\n\r\n", b"415"),
             (b"GET / HTTP/1.1\r\nX: " + b"x" * 20000, b"431"),
         ):
-            with socket.create_connection(self.address(pool.url), timeout=20) as peer:
+            with socket.create_connection(self.address(pool.url), timeout=60) as peer:
                 peer.sendall(said)
                 self.assertEqual(peer.recv(100).split(b" ")[1], status, said[:100])
         # Two requests in one go, and one in pieces.
-        with socket.create_connection(self.address(pool.url), timeout=20) as peer:
+        with socket.create_connection(self.address(pool.url), timeout=60) as peer:
             peer.sendall(b"GET /healthz HTTP/1.1\r\nHost: p\r\n\r\n" * 2)
             answers = b""
             until(lambda: select.select([peer], [], [], 1)[0], what="an answer")
             while answers.count(b"ok\n") < 2:
                 answers += peer.recv(4096)
-        with socket.create_connection(self.address(pool.url), timeout=20) as peer:
+        with socket.create_connection(self.address(pool.url), timeout=60) as peer:
             request = (
                 HEAD + b"Content-Length: 21\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n"
             )

@@ -121,7 +121,7 @@ class Pool:
         if self.process.poll() is None:
             self.process.send_signal(how)
             try:
-                self.process.wait(timeout=20)
+                self.process.wait(timeout=60)
             except subprocess.TimeoutExpired:
                 told = stacks_of(self.process.pid)
                 self.process.kill()

@@ -218,7 +218,7 @@ class PoolCommandLine(PoolCase):
             self.assertEqual((client.process.returncode, client.out), (0, ["ready"]))
         finally:
             process.terminate()
-            self.assertEqual(process.wait(timeout=20), 0)
+            self.assertEqual(process.wait(timeout=60), 0)
             process.stdout.close()
 
 

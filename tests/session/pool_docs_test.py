@@ -42,7 +42,7 @@ class Examples(unittest.TestCase):
             self.assertIn(answer["state"], ("releasing", "released"))
         finally:
             process.terminate()
-            process.wait(timeout=20)
+            process.wait(timeout=60)
             process.stdout.close()
 
 

@@ -210,7 +210,7 @@ class TlsTest(PoolCase):
         self.assertIn("code 14", watcher.ends())
         # Plain words at these doors come to nothing.
         with self.assertRaises(OSError):
-            urllib.request.urlopen(pool.url.replace("https", "http") + "/healthz", timeout=10)
+            urllib.request.urlopen(pool.url.replace("https", "http") + "/healthz", timeout=60)
         self.pool_command(pool, "list", url=pool.url.replace("https", "http"), code=1)
 
     def test_a_ca_takes_no_plain_pool(self):

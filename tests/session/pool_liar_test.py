@@ -28,7 +28,7 @@ class Liar:
 
         class Rest(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
-                with urllib.request.urlopen(pool.url + self.path, timeout=20) as answer:
+                with urllib.request.urlopen(pool.url + self.path, timeout=60) as answer:
                     known = json.loads(answer.read())
                 body = json.dumps({**known, "grpc": f"127.0.0.1:{port}"}).encode()
                 self.send_response(200)

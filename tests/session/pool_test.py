@@ -237,7 +237,7 @@ class PoolTest(PoolCase):
         first = self.serve()
         self.host(first, "one")
         second = self.serve()
-        self.assertEqual(first.process.wait(timeout=20), 3)
+        self.assertEqual(first.process.wait(timeout=60), 3)
         self.assertIn(
             "another controller has taken the store over (term 2, this one's is 1)",
             first.log_text(),

@@ -28,7 +28,7 @@ def free_port():
 
 def get(url):
     try:
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=60) as answer:
             return answer.read().decode()
     except OSError:
         return ""

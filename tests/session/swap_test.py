@@ -207,7 +207,7 @@ class Swap(unittest.TestCase):
         def scraped():
             try:
                 with urllib.request.urlopen(
-                    f"http://127.0.0.1:{port}/metrics", timeout=10
+                    f"http://127.0.0.1:{port}/metrics", timeout=60
                 ) as answer:
                     return answer.read().decode()
             except OSError:
