@@ -20,7 +20,12 @@ template <typename Client>
 class KeptClients final {
  public:
   using Clock = std::chrono::steady_clock;
-  explicit KeptClients(std::function<std::unique_ptr<Client>()> make) : make_(std::move(make)) {}
+  // A pool closes a connection after 5 s without a request.
+  static constexpr std::chrono::seconds kLongestIdle{3};
+  // `longest_idle`: the server keeps a connection that long at least.
+  explicit KeptClients(std::function<std::unique_ptr<Client>()> make,
+                       std::chrono::seconds longest_idle = kLongestIdle)
+      : make_(std::move(make)), longest_idle_(longest_idle) {}
 
   // One request, on a connection that no other request uses meanwhile. If the server has closed a
   // connection that was kept, `ask` is called once more, with a new one: it has to begin anew then.
@@ -38,9 +43,7 @@ class KeptClients final {
   }
 
  private:
-  // A pool closes a connection after 5 s without a request, and after 100 requests.
-  static constexpr std::chrono::seconds kLongestIdle{3};
-  static constexpr int kMaxRequests = 90;
+  static constexpr int kMaxRequests = 90;  // a pool closes a connection after 100
   static constexpr size_t kMaxIdle = 8;
   struct Kept {
     std::unique_ptr<Client> client;
@@ -62,7 +65,7 @@ class KeptClients final {
   Kept Take() {
     std::vector<Kept> late;  // closed without the lock
     std::lock_guard lock(mutex_);
-    if (!idle_.empty() && Clock::now() - idle_.back().since > kLongestIdle) late.swap(idle_);
+    if (!idle_.empty() && Clock::now() - idle_.back().since > longest_idle_) late.swap(idle_);
     if (idle_.empty()) return New();
     Kept last = std::move(idle_.back());  // the youngest
     idle_.pop_back();
@@ -76,6 +79,7 @@ class KeptClients final {
   }
 
   const std::function<std::unique_ptr<Client>()> make_;
+  const std::chrono::seconds longest_idle_;
   std::mutex mutex_;
   std::vector<Kept> idle_;  // by when they were used last
 };

@@ -6,6 +6,7 @@ replaced and patched."""
 import http.server
 import json
 import pathlib
+import re
 import ssl
 import subprocess
 import threading
@@ -43,6 +44,7 @@ class ApiStub:
             set()
         )  # paths in which server-side apply makes objects, and DELETE ends them
         self.writes = []  # (method, path), of these
+        self.told_events = []  # Events, as they were written
         self.connections = set()  # (address, port) of the clients
         self.post = None  # (path, body) -> (status, object): what a test answers to a POST
         self.server = None
@@ -103,18 +105,34 @@ class ApiStub:
             self.events.clear()
             self.lock.notify_all()
 
-    def add(self, name, namespace="default", count="1", node=None, **annotations):
+    def add(
+        self,
+        name,
+        namespace="default",
+        count="1",
+        node=None,
+        init=(),
+        allocation=(),
+        containers=("main",),
+        gates=(),
+        **annotations,
+    ):
+        """`init`: containers that run first; `allocation`: annotations that a scheduler extender writes."""
         pod = {
             "metadata": {
                 "name": name,
                 "namespace": namespace,
                 "uid": str(uuid.uuid4()),
-                "annotations": {f"farcall.io/{key}": value for key, value in annotations.items()},
+                "annotations": {f"farcall.io/{key}": value for key, value in annotations.items()}
+                | dict(allocation),
             },
             "spec": {
                 "nodeName": node or self.node,
+                **({"initContainers": list(init)} if init else {}),
+                **({"schedulingGates": [{"name": gate} for gate in gates]} if gates else {}),
                 "containers": [
-                    {"name": "main", "resources": {"limits": {"farcall.io/vgpu": count}}}
+                    {"name": container, "resources": {"limits": {"farcall.io/vgpu": count}}}
+                    for container in containers
                 ],
             },
             "status": {"phase": "Pending"},
@@ -151,6 +169,11 @@ class ApiStub:
         path, change = request.path.split("?")[0], self._body(request)
         if request.headers.get("Authorization") != "Bearer " + TOKEN:
             return self._answer(request, 401, self._status(401, "Unauthorized"))
+        if found := re.fullmatch(r"/api/v1/namespaces/([^/]+)/pods/([^/]+)", path):
+            return self._patch_pod(request, found.groups(), change)
+        if "/events/" in path:
+            self.told_events.append(change)
+            return self._answer(request, 201, change)
         with self.lock:
             if path.rpartition("/")[0] in self.collections:
                 self.writes.append(("APPLY", path))
@@ -174,7 +197,26 @@ class ApiStub:
                 self._merge(told, change)
             self.version += 1
             told.setdefault("metadata", {})["resourceVersion"] = str(self.version)
+            self.lock.notify_all()
         return self._answer(request, 200, told)
+
+    def _patch_pod(self, request, key, change):
+        """A strategic merge patch of scheduling gates, which can only be taken away."""
+        wanted = "application/strategic-merge-patch+json"
+        assert request.headers["Content-Type"] == wanted, request.headers
+        with self.lock:
+            pod = self.pods.get(key)
+            if pod is None:
+                return self._answer(request, 404, self._status(404, f'pods "{key[1]}" not found'))
+            if change["metadata"]["uid"] != pod["metadata"]["uid"]:
+                return self._answer(request, 409, self._status(409, "the uid differs"))
+            gone = {gate["name"] for gate in change["spec"]["schedulingGates"]}
+            assert all(gate["$patch"] == "delete" for gate in change["spec"]["schedulingGates"])
+            gates = pod["spec"].get("schedulingGates", [])
+            pod["spec"]["schedulingGates"] = [gate for gate in gates if gate["name"] not in gone]
+            self.writes.append(("PATCH", request.path))
+        self._change("MODIFIED", pod)
+        return self._answer(request, 200, pod)
 
     def _delete(self, request):
         self._body(request)
@@ -222,13 +264,52 @@ class ApiStub:
             return self._watch(request, int(query["resourceVersion"]))
         if parts == ["api", "v1", "pods"]:
             return self._list(request, query)
+        if url.path in self.collections and query.get("watch"):
+            return self._watch_objects(request, url.path)
         if url.path in self.collections:
             with self.lock:
-                items = [o for path, o in self.objects.items() if path.startswith(url.path + "/")]
-            return self._answer(request, 200, {"metadata": {}, "items": items})
+                items = self._items(url.path)
+                metadata = {"resourceVersion": str(self.version)}
+            return self._answer(request, 200, {"metadata": metadata, "items": items})
         if url.path in self.objects:
             return self._answer(request, 200, self.objects[url.path])
         return self._answer(request, 404, self._status(404, "not found"))
+
+    def _items(self, collection):
+        """Its objects, of all namespaces. Under the lock."""
+        start, _, kind = collection.rpartition("/")
+        item = re.compile(f"{start}/(namespaces/[^/]+/)?{kind}/[^/]+")
+        return [told for path, told in self.objects.items() if item.fullmatch(path)]
+
+    def put(self, path, told):
+        """An object of a collection, made or replaced by somebody else."""
+        with self.lock:
+            self.version += 1
+            told["metadata"]["resourceVersion"] = str(self.version)
+            self.objects[path] = told
+            self.lock.notify_all()
+
+    def _watch_objects(self, request, collection):
+        """Tells all of them again whenever anything has changed; no end of one."""
+        server, told_of = self.server, None
+        request.send_response(200)
+        request.send_header("Transfer-Encoding", "chunked")
+        request.end_headers()
+        while True:
+            with self.lock:
+                self.lock.wait_for(
+                    lambda: self.server is not server or self.version != told_of, timeout=5
+                )
+                if self.server is not server:
+                    return request.connection.close()
+                told_of = self.version
+                lines = [
+                    json.dumps({"type": "MODIFIED", "object": told}).encode() + b"\n"
+                    for told in self._items(collection)
+                ]
+            for line in lines:
+                request.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
+            request.wfile.flush()
 
     def _is_seen(self, pod):
         return self.node is None or pod["spec"]["nodeName"] == self.node

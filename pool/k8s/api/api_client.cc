@@ -23,6 +23,7 @@ constexpr size_t kMaxEventBytes = 4 << 20;
 constexpr size_t kMaxErrorBytes = 64 << 10;
 constexpr size_t kMaxTokenBytes = 16 << 10;
 constexpr time_t kPatienceSeconds = 10;
+constexpr std::chrono::seconds kLongestIdle{25};  // an API server keeps connections for longer
 constexpr time_t kWatchSeconds = 330;  // the server ends a watch after 300 (pod_watch.cc)
 
 Status ReadToken(const std::string& path, std::string* token) {
@@ -58,13 +59,15 @@ Result<std::unique_ptr<ApiClient>> ApiClient::Make(const ApiAddress& address) {
 class ApiClient::Connections final {
  public:
   Connections(const std::string& host, int port, const ApiAddress& address)
-      : kept_([&host, port, &address] {
-          auto client = std::make_unique<httplib::SSLClient>(host, port);
-          if (!address.ca.empty()) client->set_ca_cert_path(address.ca);
-          client->set_connection_timeout(5);
-          client->set_read_timeout(kPatienceSeconds);
-          return client;
-        }) {}
+      : kept_(
+            [&host, port, &address] {
+              auto client = std::make_unique<httplib::SSLClient>(host, port);
+              if (!address.ca.empty()) client->set_ca_cert_path(address.ca);
+              client->set_connection_timeout(5);
+              client->set_read_timeout(kPatienceSeconds);
+              return client;
+            },
+            kLongestIdle) {}
   // The answer's body is `text`.
   httplib::Result Send(httplib::Request request, std::string* text) {
     request.content_receiver = [text](const char* data, size_t size, uint64_t, uint64_t) {

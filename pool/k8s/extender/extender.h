@@ -19,7 +19,6 @@
 namespace farcall::k8s {
 
 // The annotation that a binding leaves at its pod: {"CONTAINER": {"claim", "host", "gpus"}}.
-inline constexpr char kAllocation[] = "k8s.farcall.io/allocation";
 
 // Requests and answers are those of k8s.io/kube-scheduler/extender/v1.
 //   Thread  any

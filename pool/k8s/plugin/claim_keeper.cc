@@ -23,8 +23,8 @@ using std::chrono::seconds;
 constexpr seconds kHealthPause{5};
 constexpr seconds kSweepPause{
     60};  // a claim that is not used has to be renewed within 120 s at first
-constexpr seconds kUnseenPatience{15};  // a binding takes less
-constexpr milliseconds kLookPause{300};
+constexpr seconds kUnseenPatience{15};                        // a binding takes less
+constexpr milliseconds kFirstLookPause{25}, kLookPause{300};  // each twice the one before
 constexpr int kFailuresUntilUnhealthy = 2;
 constexpr int kAskSeconds = 5;
 constexpr int kFirstWaitMs = 2000;
@@ -35,6 +35,33 @@ constexpr size_t kMaxToken = 256;
 std::string KeyOf(const PodContainer& container) {
   return container.uid + ":" + container.container + ":";
 }
+
+// Of an owner in the pool, "PREFIXUID:CONTAINER:".
+std::string KeyIn(const std::string& owner) {
+  size_t end = 0;
+  for (int part = 0; part < 4; ++part) {
+    const size_t colon = owner.find(':', end);
+    if (colon == std::string::npos) return owner;
+    end = colon + 1;
+  }
+  return owner.substr(0, end);
+}
+
+// Waits, longer each time. Returns false instead if that would be later than `deadline`.
+class Pauses final {
+ public:
+  explicit Pauses(ClaimKeeper::Clock::time_point deadline) : deadline_(deadline) {}
+  bool Wait() {
+    if (ClaimKeeper::Clock::now() + next_ >= deadline_) return false;
+    std::this_thread::sleep_for(next_);
+    next_ = std::min(next_ * 2, kLookPause);
+    return true;
+  }
+
+ private:
+  const ClaimKeeper::Clock::time_point deadline_;
+  milliseconds next_ = kFirstLookPause;
+};
 
 }  // namespace
 
@@ -109,11 +136,28 @@ Status ClaimKeeper::List(std::vector<pb::Claim>* claims) {
   return {Code::kMalformed, "the pool's list of claims has no end"};
 }
 
+void ClaimKeeper::Learn(const std::vector<pb::Claim>& listed,
+                        const std::map<std::string, std::string>& before) {
+  std::map<std::string, std::string> found;
+  for (const pb::Claim& claim : listed) found[KeyIn(claim.owner())] = claim.id();
+  std::lock_guard lock(mutex_);
+  for (const auto& [key, id] : before)
+    if (auto at = known_.find(key); at != known_.end() && at->second == id && found.count(key) == 0)
+      known_.erase(at);
+  known_.merge(found);
+}
+
 Status ClaimKeeper::Sweep() {
   std::vector<pb::Claim> claims;
   std::string prefix;
+  std::map<std::string, std::string> before;
+  {
+    std::lock_guard lock(mutex_);
+    before = known_;
+  }
   FARCALL_TRY(List(&claims));
   FARCALL_TRY(FindPrefix(&prefix));
+  Learn(claims, before);
   auto uid_of = [&](const pb::Claim& claim) {
     return claim.owner().substr(prefix.size(),
                                 claim.owner().find(':', prefix.size()) - prefix.size());
@@ -192,7 +236,7 @@ void ClaimKeeper::Run() {
 
 Result<std::string> ClaimKeeper::Bind(const PodContainer& container, pb::ClaimRequest ask,
                                       Clock::time_point deadline,
-                                      const std::function<bool()>& is_cancelled) {
+                                      const std::function<bool()>& is_cancelled, bool is_new) {
   std::string owner;
   if (Status found = FindPrefix(&owner); !found.ok()) return found;
   owner += KeyOf(container);
@@ -201,44 +245,70 @@ Result<std::string> ClaimKeeper::Bind(const PodContainer& container, pb::ClaimRe
     if (!binding_.insert(owner).second)
       return Status(Code::kUnavailable, "an earlier call still waits for this container's claim");
   }
-  Result<std::string> bound = BindAlone(container, owner, std::move(ask), deadline, is_cancelled);
+  Result<std::string> bound =
+      BindAlone(container, owner, std::move(ask), deadline, is_cancelled, is_new);
   std::lock_guard lock(mutex_);
   binding_.erase(owner);
   return bound;
 }
 
+Status ClaimKeeper::FindOwn(const std::string& owner, bool is_new, pb::Claim* claim) {
+  std::string id;
+  {
+    std::lock_guard lock(mutex_);
+    if (auto at = known_.find(owner); at != known_.end()) id = at->second;
+  }
+  if (!id.empty()) {
+    const Status asked = Call("GET", "/v1/claims/" + id, nullptr, claim);
+    if (asked.ok() && claim->owner().rfind(owner, 0) == 0 && IsLiveState(claim->state())) return {};
+    claim->Clear();
+    if (!asked.ok() && asked.code() != Code::kRefused) return asked;
+  } else if (is_new) {
+    return {};
+  }
+  std::vector<pb::Claim> claims;
+  FARCALL_TRY(List(&claims));
+  auto own = std::find_if(claims.begin(), claims.end(), [&](const pb::Claim& listed) {
+    return listed.owner().rfind(owner, 0) == 0;
+  });
+  if (own != claims.end()) *claim = *own;
+  return {};
+}
+
+Status ClaimKeeper::Request(const PodContainer& container, const std::string& owner,
+                            pb::ClaimRequest ask, pb::Claim* claim) {
+  ask.set_owner((owner + OwnerEnd(container.space, container.pod, node_)).substr(0, kMaxOwner));
+  ask.set_wait_ms(kFirstWaitMs);
+  Result<std::string> project = projects_.Of(container.space);
+  if (!project.ok()) return project.status();
+  ask.set_project(*project);
+  return Call("POST", "/v1/claims", &ask, claim);
+}
+
 Result<std::string> ClaimKeeper::BindAlone(const PodContainer& container, const std::string& owner,
                                            pb::ClaimRequest ask, Clock::time_point deadline,
-                                           const std::function<bool()>& is_cancelled) {
-  std::vector<pb::Claim> claims;
-  if (Status listed = List(&claims); !listed.ok()) return listed;
-  auto own = std::find_if(claims.begin(), claims.end(), [&](const pb::Claim& claim) {
-    return claim.owner().rfind(owner, 0) == 0;
-  });
+                                           const std::function<bool()>& is_cancelled, bool is_new) {
   pb::Claim claim;
-  if (own != claims.end()) {
-    claim = *own;
-  } else {
-    ask.set_owner((owner + OwnerEnd(container.space, container.pod, node_)).substr(0, kMaxOwner));
-    ask.set_wait_ms(kFirstWaitMs);
-    Result<std::string> project = projects_.Of(container.space);
-    if (!project.ok()) return project.status();
-    ask.set_project(*project);
-    if (Status asked = Call("POST", "/v1/claims", &ask, &claim); !asked.ok()) return asked;
-  }
+  if (Status found = FindOwn(owner, is_new, &claim); !found.ok()) return found;
+  bool is_fresh = claim.id().empty();
+  if (is_fresh)
+    if (Status asked = Request(container, owner, std::move(ask), &claim); !asked.ok()) return asked;
   const std::string id = claim.id();
   if (!IsName(id)) return Status(Code::kMalformed, "the pool's claim is called " + Quoted(id));
+  {
+    std::lock_guard lock(mutex_);
+    known_[owner] = id;
+  }
   Status waits;
   if (!IsHeldState(claim.state()) && IsLiveState(claim.state())) waits = Explain(id);
-  while (!IsHeldState(claim.state())) {
+  for (Pauses pauses(deadline); !IsHeldState(claim.state()); is_fresh = false) {
     if (!IsLiveState(claim.state()))
       return Status(Code::kRefused, "the pool's claim " + id + " is " + Printable(claim.state()) +
                                         (claim.reason().empty() ? "" : ": " + claim.reason()));
-    if (waits.code() == Code::kRefused || is_cancelled() || Clock::now() + kLookPause >= deadline)
-      return waits;
-    std::this_thread::sleep_for(kLookPause);
+    if (waits.code() == Code::kRefused || is_cancelled() || !pauses.Wait()) return waits;
     if (Status asked = Call("GET", "/v1/claims/" + id, nullptr, &claim); !asked.ok()) return asked;
   }
+  if (is_fresh) return id;
   // It lasts until the next sweep, and its container has time to use it.
   pb::ClaimName name;
   name.set_id(id);
@@ -292,12 +362,10 @@ Result<std::string> ClaimKeeper::LookNamed(const PodContainer& container, const 
 Result<std::string> ClaimKeeper::BindNamed(const PodContainer& container, const std::string& name,
                                            uint32_t count, Clock::time_point deadline,
                                            const std::function<bool()>& is_cancelled) {
-  while (true) {
+  for (Pauses pauses(deadline);;) {
     Result<std::string> claim = LookNamed(container, name, count);
-    if (claim.ok() || claim.status().code() != Code::kTimeout || is_cancelled() ||
-        Clock::now() + kLookPause >= deadline)
+    if (claim.ok() || claim.status().code() != Code::kTimeout || is_cancelled() || !pauses.Wait())
       return claim;
-    std::this_thread::sleep_for(kLookPause);
   }
 }
 

@@ -42,9 +42,11 @@ class ClaimKeeper final {
   // `deadline`; a claim without a place stays in the queue and is found by the next call.
   //   Errors  kUnavailable (the pool, the API server; or another call is at it), kRefused (by the
   //           pool, with its reason), kTimeout (no place yet, with the pool's reason)
-  // `is_cancelled`: nobody waits for it any more.
+  // `is_cancelled`: nobody waits for it any more. `is_new`: only this process may have made a claim
+  // for the container, so the pool's claims need not be listed.
   Result<std::string> Bind(const PodContainer& container, pool::v1::ClaimRequest ask,
-                           Clock::time_point deadline, const std::function<bool()>& is_cancelled);
+                           Clock::time_point deadline, const std::function<bool()>& is_cancelled,
+                           bool is_new = false);
   // The pool's claim of a VGPUClaim of the pod's namespace, once the controller has bound it and
   // given it to this pod. Waits until `deadline`; the next call goes on waiting.
   //   count   devices of the container: the VGPUClaim has to be of as many
@@ -70,9 +72,16 @@ class ClaimKeeper final {
   Status FindPrefix(std::string* prefix);
   // This node's claims that are not over.
   Status List(std::vector<pool::v1::Claim>* claims);
+  // The live claim of an owner, as Bind has it; an empty one: there is none.
+  Status FindOwn(const std::string& owner, bool is_new, pool::v1::Claim* claim);
+  Status Request(const PodContainer& container, const std::string& owner,
+                 pool::v1::ClaimRequest ask, pool::v1::Claim* claim);
   Result<std::string> BindAlone(const PodContainer& container, const std::string& owner,
                                 pool::v1::ClaimRequest ask, Clock::time_point deadline,
-                                const std::function<bool()>& is_cancelled);
+                                const std::function<bool()>& is_cancelled, bool is_new);
+  // Of the claims of this node: forgets those that `before` has and the pool no longer lists.
+  void Learn(const std::vector<pool::v1::Claim>& listed,
+             const std::map<std::string, std::string>& before);
   // One look. kTimeout: not yet.
   Result<std::string> LookNamed(const PodContainer& container, const std::string& name,
                                 uint32_t count);
@@ -93,6 +102,8 @@ class ClaimKeeper final {
   std::condition_variable wake_;
   std::string prefix_;
   std::set<std::string> binding_;  // owners that a call is at
+  // "PREFIXUID:CONTAINER:" -> its claim, so that it is looked at alone. It may be over.
+  std::map<std::string, std::string> known_;
   bool is_woken_ = false;
   bool is_stopped_ = false;
   std::thread thread_;

@@ -16,6 +16,7 @@
 #include <memory>
 
 #include "pool/k8s/plugin/claim_keeper.h"
+#include "pool/k8s/plugin/early_claims.h"
 #include "pool/k8s/plugin/kubelet.h"
 #include "pool/k8s/plugin/plugin_service.h"
 #include "pool/k8s/plugin/slots.h"
@@ -31,6 +32,7 @@ namespace farcall::k8s {
 namespace {
 
 constexpr Process kProcess{"plugin"};
+namespace pb = farcall::pool::v1;
 constexpr char kSocketName[] = "farcall.sock";
 constexpr int kLookMs = 1000;  // also where inotify tells nothing
 
@@ -130,6 +132,20 @@ class Station final {
   bool is_over_ = false;
 };
 
+// A claim that has no place at once is left in the queue, for whoever waits for it later.
+Result<ContainerClaim> MakeEarly(const PodContainer& container, pb::ClaimRequest ask,
+                                 bool has_token, ClaimKeeper* keeper, PodWatch* watch) {
+  Result<std::string> claim = keeper->Bind(
+      container, std::move(ask), ClaimKeeper::Clock::now(), [] { return false; }, true);
+  // Whoever looked when the pod ended did not see this one.
+  if (!watch->IsRunning(container.uid)) keeper->Wake();
+  if (!claim.ok()) return claim.status();
+  if (!has_token) return ContainerClaim{*claim, ""};
+  Result<std::string> token = keeper->NewToken(*claim);
+  if (!token.ok()) return token.status();
+  return ContainerClaim{*claim, *token};
+}
+
 }  // namespace
 
 int RunPlugin(const PluginOptions& options) {
@@ -154,21 +170,29 @@ int RunPlugin(const PluginOptions& options) {
     return kProcess.Fail(kExitFailure, made.message());
   ClaimKeeper* woken = nullptr;
   PluginService* told = nullptr;
-  PodWatch watch(api->get(), options.node, [&] { woken->Wake(); });
+  EarlyClaims* begun = nullptr;
+  PodWatch watch(
+      api->get(), options.node, [&] { woken->Wake(); }, [&](const Pod& pod) { begun->Begin(pod); });
   ClaimKeeper keeper(options.pool, options.project_root, options.node, api->get(), &watch, &slots,
                      [&](bool is_healthy) { told->SetHealth(is_healthy); });
+  EarlyClaims early(options.node, [&](const PodContainer& container, pb::ClaimRequest ask) {
+    return MakeEarly(container, std::move(ask), !options.pool.token.empty(), &keeper, &watch);
+  });
   PluginService service({options.node, *endpoint, options.pool.token, options.pool.tls.authorities,
                          options.libraries, options.kubelet + "/pod-resources/kubelet.sock"},
-                        &slots, &watch, &keeper);
+                        &slots, &watch, &keeper, &early);
   woken = &keeper;
+  begun = &early;
   told = &service;
   Station station(options, &service);
   if (Status opened = station.Open(); !opened.ok())
     return kProcess.Fail(kExitFailure, opened.message());
   watch.Start();
   keeper.Start();
+  early.Start();
   const int code = station.Run();
   watch.Stop();
+  early.Stop();
   keeper.Stop();
   return code;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pool/k8s/plugin/plugin_service.h"
 
+#include <algorithm>
 #include <chrono>
 #include <set>
 #include <thread>
@@ -17,8 +18,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr seconds kPatience{25};  // the kubelet's is 30
-constexpr milliseconds kLookPause{200};
+constexpr seconds kPatience{25};                              // the kubelet's is 30
+constexpr milliseconds kFirstLookPause{10}, kLookPause{200};  // each twice the one before
 constexpr seconds kStreamPause{1};  // until a stream notices that its kubelet has gone
 // In the container.
 constexpr char kSettingsFolder[] = "/etc/farcall";
@@ -125,7 +126,7 @@ Result<PodContainer> PluginService::FindContainer(const std::vector<std::string>
                                                   ClaimKeeper::Clock::time_point deadline,
                                                   grpc::ServerContext* context, Pod* pod) {
   const std::set<std::string> wanted(ids.begin(), ids.end());
-  while (true) {
+  for (milliseconds pause = kFirstLookPause;; pause = std::min(pause * 2, kLookPause)) {
     Result<v1::ListPodResourcesResponse> told = ListDevices(facts_.pod_resources_socket);
     std::optional<Holder> holder;
     if (told.ok()) holder = HolderOf(*told, wanted);
@@ -152,7 +153,7 @@ Result<PodContainer> PluginService::FindContainer(const std::vector<std::string>
       return told.ok() ? Status(Code::kTimeout,
                                 "the kubelet does not say which one container has " + ids.front())
                        : told.status();
-    std::this_thread::sleep_for(kLookPause);
+    std::this_thread::sleep_for(pause);
   }
 }
 
@@ -162,6 +163,31 @@ uint64_t PluginService::AllocationsOf(const std::vector<std::string>& ids) {
   for (const std::string& id : ids)
     if (auto at = allocations_.find(id); at != allocations_.end()) sum += at->second;
   return sum;
+}
+
+Result<ContainerClaim> PluginService::ClaimFor(const Pod& pod, const PodContainer& container,
+                                               uint32_t count,
+                                               ClaimKeeper::Clock::time_point deadline,
+                                               grpc::ServerContext* context) {
+  auto is_cancelled = [context] { return context->IsCancelled(); };
+  Result<Ask> ask = ReadAsk(pod, container.container);
+  if (!ask.ok()) return ask.status();
+  Result<std::string> claim = Status(Code::kInternal, "");
+  if (ask->claim.empty()) {
+    if (std::optional<ContainerClaim> early = early_->Take(container, deadline, is_cancelled))
+      return *early;
+    ask->request.set_count(count);
+    FARCALL_TRY(keeper_->SizeMemory(&*ask));
+    claim = keeper_->Bind(container, ask->request, deadline, is_cancelled);
+  } else {
+    claim = keeper_->BindNamed(container, ask->claim, count, deadline, is_cancelled);
+  }
+  if (!claim.ok()) return claim.status();
+  // The plugin's own token opens every claim of the cluster: it stays here.
+  if (facts_.token.empty()) return ContainerClaim{*claim, ""};
+  Result<std::string> token = keeper_->NewToken(*claim);
+  if (!token.ok()) return token.status();
+  return ContainerClaim{*claim, *token};
 }
 
 Status PluginService::Attach(const std::vector<std::string>& ids, grpc::ServerContext* context) {
@@ -174,22 +200,10 @@ Status PluginService::Attach(const std::vector<std::string>& ids, grpc::ServerCo
   if (!container.ok()) return container.status();
   const std::string who =
       "pod " + pod.space + "/" + pod.name + ", container " + container->container;
-  Result<Ask> ask = ReadAsk(pod, container->container);
-  if (!ask.ok()) return {ask.status().code(), who + ": " + ask.status().message()};
-  const auto count = static_cast<uint32_t>(ids.size());
-  ask->request.set_count(count);
-  auto is_cancelled = [context] { return context->IsCancelled(); };
-  if (ask->claim.empty()) FARCALL_TRY(keeper_->SizeMemory(&*ask));
-  Result<std::string> claim =
-      ask->claim.empty()
-          ? keeper_->Bind(*container, ask->request, deadline, is_cancelled)
-          : keeper_->BindNamed(*container, ask->claim, count, deadline, is_cancelled);
+  Result<ContainerClaim> claim =
+      ClaimFor(pod, *container, static_cast<uint32_t>(ids.size()), deadline, context);
   if (!claim.ok()) return {claim.status().code(), who + ": " + claim.status().message()};
-  // The plugin's own token opens every claim of the cluster: it stays here.
-  Result<std::string> token =
-      facts_.token.empty() ? Result<std::string>(std::string()) : keeper_->NewToken(*claim);
-  if (!token.ok()) return {token.status().code(), who + ": " + token.status().message()};
-  Binding binding{facts_.endpoint, *claim, *token, ""};
+  Binding binding{facts_.endpoint, claim->claim, claim->token, ""};
   if (!facts_.ca.empty()) {
     Result<std::string> ca = ReadTextFile(facts_.ca);
     if (!ca.ok()) return {ca.status().code(), "'" + facts_.ca + "': " + ca.status().message()};
@@ -200,7 +214,8 @@ Status PluginService::Attach(const std::vector<std::string>& ids, grpc::ServerCo
   if (AllocationsOf(ids) != allocations)
     return {Code::kRefused, ids.front() + " was given to another container meanwhile"};
   FARCALL_TRY(slots_->Write(*slot, binding));
-  LogLine(LogSeverity::kInfo, "k8s-plugin", who + " has claim " + *claim + " at " + ids.front());
+  LogLine(LogSeverity::kInfo, "k8s-plugin",
+          who + " has claim " + claim->claim + " at " + ids.front());
   return {};
 }
 

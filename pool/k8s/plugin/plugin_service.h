@@ -11,6 +11,7 @@
 
 #include "generated/proto/k8s/deviceplugin.grpc.pb.h"
 #include "pool/k8s/plugin/claim_keeper.h"
+#include "pool/k8s/plugin/early_claims.h"
 #include "pool/k8s/plugin/slots.h"
 #include "pool/k8s/pods/pod_watch.h"
 
@@ -29,8 +30,9 @@ struct PluginFacts {
 //   Thread  any
 class PluginService final : public v1beta1::DevicePlugin::Service {
  public:
-  PluginService(PluginFacts facts, Slots* slots, PodWatch* watch, ClaimKeeper* keeper)
-      : facts_(std::move(facts)), slots_(slots), watch_(watch), keeper_(keeper) {}
+  PluginService(PluginFacts facts, Slots* slots, PodWatch* watch, ClaimKeeper* keeper,
+                EarlyClaims* early)
+      : facts_(std::move(facts)), slots_(slots), watch_(watch), keeper_(keeper), early_(early) {}
 
   // Slots are healthy while the pool answers.
   void SetHealth(bool is_healthy);
@@ -55,6 +57,10 @@ class PluginService final : public v1beta1::DevicePlugin::Service {
                                      ClaimKeeper::Clock::time_point deadline,
                                      grpc::ServerContext* context, Pod* pod);
   Status Attach(const std::vector<std::string>& ids, grpc::ServerContext* context);
+  // The claim of a container that has `count` devices, and a token for it.
+  Result<ContainerClaim> ClaimFor(const Pod& pod, const PodContainer& container, uint32_t count,
+                                  ClaimKeeper::Clock::time_point deadline,
+                                  grpc::ServerContext* context);
   // How often the kubelet has allocated these devices, all together.
   uint64_t AllocationsOf(const std::vector<std::string>& ids);
 
@@ -62,6 +68,7 @@ class PluginService final : public v1beta1::DevicePlugin::Service {
   Slots* const slots_;
   PodWatch* const watch_;
   ClaimKeeper* const keeper_;
+  EarlyClaims* const early_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, uint64_t> allocations_;  // by device

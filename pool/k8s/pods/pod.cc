@@ -79,7 +79,6 @@ std::string ElasticContainer(const std::string& annotation) {
 Result<Pod> ReadPod(const Json& object) {
   Result<ObjectMeta> meta = ReadMeta(object, "pod");
   if (!meta.ok()) return meta.status();
-  const Json& metadata = Member(object, "metadata");
   const Json& spec = Member(object, "spec");
   Pod pod;
   pod.space = std::move(meta->space);
@@ -90,13 +89,34 @@ Result<Pod> ReadPod(const Json& object) {
   pod.node = Text(spec, "nodeName");
   const std::string phase = Text(Member(object, "status"), "phase");
   pod.is_over = phase == "Succeeded" || phase == "Failed";
-  for (const auto& [name, value] : Member(metadata, "annotations").items())
-    if (name.rfind(kPrefix, 0) == 0 && value.is_string())
-      pod.annotations[name.substr(sizeof(kPrefix) - 1)] = value.get<std::string>();
-  ReadContainers(spec, "initContainers", &pod);
-  ReadContainers(spec, "containers", &pod);
-  ReadElasticWords(Member(metadata, "annotations"), &pod);
+  ReadPodWords(object, &pod);
   return pod;
+}
+
+void ReadPodWords(const Json& object, Pod* pod) {
+  const Json& annotations = Member(Member(object, "metadata"), "annotations");
+  const Json& spec = Member(object, "spec");
+  for (const auto& [name, value] : annotations.items())
+    if (name.rfind(kPrefix, 0) == 0 && value.is_string())
+      pod->annotations[name.substr(sizeof(kPrefix) - 1)] = value.get<std::string>();
+  pod->has_allocation = annotations.contains(kAllocation);
+  if (spec.is_object()) {
+    const Json none;
+    for (const Json& gate : spec.value("schedulingGates", none))
+      pod->is_gated = pod->is_gated || Text(gate, "name") == kClaimGate;
+    pod->has_init = !spec.value("initContainers", none).empty();
+  }
+  ReadContainers(spec, "initContainers", pod);
+  ReadContainers(spec, "containers", pod);
+  ReadElasticWords(annotations, pod);
+}
+
+std::set<std::string> NamedClaims(const Pod& pod) {
+  std::set<std::string> names;
+  for (const auto& [container, limit] : pod.asked)
+    if (Result<Ask> ask = ReadAsk(pod, container); ask.ok() && !ask->claim.empty())
+      names.insert(ask->claim);
+  return names;
 }
 
 bool ReadQuantity(std::string_view text, uint64_t* bytes) {

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -12,6 +13,13 @@
 #include "proto/status.h"
 
 namespace farcall::k8s {
+
+// The scheduling gate of pods that wait for the VGPUClaims that they name. It needs
+// Kubernetes 1.27.
+inline constexpr char kClaimGate[] = "farcall.io/claim";
+
+// By which a scheduler extender tells what it has claimed for a pod.
+inline constexpr char kAllocation[] = "k8s.farcall.io/allocation";
 
 // What kubelets count: one is one device of a container's claim.
 inline constexpr char kResource[] = "farcall.io/vgpu";
@@ -25,8 +33,11 @@ struct Pod {
   std::string uid;
   std::string node;  // that it is bound to
   std::string resource_version;
-  std::string created;                             // as the API server writes it
-  bool is_over = false;                            // succeeded or failed
+  std::string created;          // as the API server writes it
+  bool is_over = false;         // succeeded or failed
+  bool has_init = false;        // containers that run before the others
+  bool has_allocation = false;  // it says of itself that a scheduler extender has made its claims
+  bool is_gated = false;        // by kClaimGate
   std::map<std::string, std::string> annotations;  // those of farcall.io/
   std::map<std::string, std::string> asked;        // container -> its limit of kResource
 };
@@ -38,6 +49,10 @@ struct PodContainer {
 
 //   Errors  kMalformed (no pod: which field is missing or not what it should be)
 Result<Pod> ReadPod(const nlohmann::json& object);
+
+// Reads annotations, asked, has_init, has_allocation and is_gated: what a pod says that has no name
+// yet. What is not as it should be is left out.
+void ReadPodWords(const nlohmann::json& object, Pod* pod);
 
 // The container that an annotation gives an ElasticGPUClaim; "": it is no such annotation.
 std::string ElasticContainer(const std::string& annotation);
@@ -67,6 +82,9 @@ Status ReadAskWord(const std::string& name, const std::string& key, const std::s
 //   Errors  kInvalid: the annotation, its value and what would be right. Also for one of
 //           farcall.io/ that is not known: who misspells `mem` must not be given whole devices.
 Result<Ask> ReadAsk(const Pod& pod, const std::string& container);
+
+// The VGPUClaims, and ElasticGPUClaims, that the pod's containers name, as Ask::claim has them.
+std::set<std::string> NamedClaims(const Pod& pod);
 
 // A quantity of Kubernetes in bytes: "4Gi", "4G" (10^9), "1.5Gi", "4GiB", "4294967296".
 bool ReadQuantity(std::string_view text, uint64_t* bytes);

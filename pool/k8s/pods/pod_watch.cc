@@ -21,10 +21,12 @@ Status TooMany() {
 
 }  // namespace
 
-PodWatch::PodWatch(ApiClient* api, const std::string& node, std::function<void()> on_end)
+PodWatch::PodWatch(ApiClient* api, const std::string& node, std::function<void()> on_end,
+                   std::function<void(const Pod&)> on_new)
     : api_(api),
       pods_{"/api/v1/pods", "fieldSelector=spec.nodeName%3D" + Escaped(node), "pods"},
       on_end_(std::move(on_end)),
+      on_new_(std::move(on_new)),
       watch_(api, pods_, this) {}
 
 PodWatch::~PodWatch() {
@@ -42,9 +44,9 @@ bool PodWatch::WasHere(const std::string& uid) {
   return seen_.count(uid) != 0;
 }
 
-void PodWatch::Note(const std::string& uid) {
+bool PodWatch::Note(const std::string& uid) {
   if (seen_.size() >= kMaxSeen) seen_.clear();
-  seen_.insert(uid);
+  return seen_.insert(uid).second;
 }
 
 Result<std::set<std::string>> PodWatch::CurrentUids() {
@@ -85,13 +87,16 @@ Status PodWatch::Put(const Json& object) {
     listed_[pod->uid] = pod->is_over;
     return {};
   }
+  bool is_new;
   {
     std::lock_guard lock(mutex_);
-    if (is_over_.size() >= kMaxPods && is_over_.count(pod->uid) == 0) return TooMany();
+    const bool is_known = is_over_.count(pod->uid) != 0;
+    if (is_over_.size() >= kMaxPods && !is_known) return TooMany();
     is_over_[pod->uid] = pod->is_over;
-    Note(pod->uid);
+    is_new = Note(pod->uid) && !is_known;
   }
   if (pod->is_over) on_end_();
+  if (is_new && !pod->is_over) on_new_(*pod);
   return {};
 }
 

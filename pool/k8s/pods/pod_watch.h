@@ -16,8 +16,11 @@ namespace farcall::k8s {
 //   Thread  any
 class PodWatch final : private ObjectSink {
  public:
-  // `on_end`: a pod is over or deleted; called by the watch's own thread, which starts with Start.
-  PodWatch(ApiClient* api, const std::string& node, std::function<void()> on_end);
+  // `on_end`: a pod is over or deleted. `on_new`: the node has one that it did not have before; not
+  // told of those that a list finds, which may be any age. Both are called by the watch's own
+  // thread, which starts with Start.
+  PodWatch(ApiClient* api, const std::string& node, std::function<void()> on_end,
+           std::function<void(const Pod&)> on_new);
   ~PodWatch() override;
   void Start() { watch_.Start(); }
   void Stop() { watch_.Stop(); }
@@ -38,7 +41,7 @@ class PodWatch final : private ObjectSink {
   Result<Pod> Read(const std::string& space, const std::string& name);
 
  private:
-  void Note(const std::string& uid);  // under the lock
+  bool Note(const std::string& uid);  // under the lock; whether it is new
   void Begin() override;
   Status Put(const nlohmann::json& object) override;
   Status Remove(const nlohmann::json& object) override;
@@ -48,6 +51,7 @@ class PodWatch final : private ObjectSink {
   ApiClient* const api_;
   const ObjectList pods_;
   const std::function<void()> on_end_;
+  const std::function<void(const Pod&)> on_new_;
   std::mutex mutex_;
   std::map<std::string, bool> is_over_;  // uid -> whether it is over
   std::set<std::string> seen_;           // uids

@@ -92,6 +92,16 @@ TEST(KeptClients, ARequestOnAConnectionThatWasClosedIsSentAgain) {
   EXPECT_EQ(again->body, "ok");
 }
 
+TEST(KeptClients, AConnectionThatIsIdleForTooLongIsNotUsedAgain) {
+  for (const auto longest : {std::chrono::seconds(0), std::chrono::seconds(60)}) {
+    RudeServer server;  // it closes a connection after a request, and does not say so
+    KeptClients<httplib::Client> clients(To(server.port()), longest);
+    auto get = [](httplib::Client& client) { return client.Get("/"); };
+    ASSERT_TRUE(clients.Send(get, false));
+    EXPECT_EQ(static_cast<bool>(clients.Send(get, false)), longest == std::chrono::seconds(0));
+  }
+}
+
 TEST(KeptClients, WhatMayNotBeRepeatedIsNot) {
   RudeServer server;
   KeptClients<httplib::Client> clients(To(server.port()));
