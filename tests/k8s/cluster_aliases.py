@@ -62,7 +62,7 @@ class AliasTests:
     @classmethod
     def start_webhook(cls, port=configuration.WEBHOOK_PORT, *flags):
         command = [FARCALL, "pool", "k8s", "webhook", "--listen", f"127.0.0.1:{port}"]
-        command += ["--host", "127.0.0.1", *flags, *cls.api_flags("webhook-account")]
+        command += ["--host", "127.0.0.1", "--gates", *flags, *cls.api_flags("webhook-account")]
         process = subprocess.Popen(
             list(map(str, command)), stdout=subprocess.PIPE, stderr=cls.log, text=True
         )
@@ -93,6 +93,16 @@ class AliasTests:
         if check:
             return self.kubectl("create", "-f", "-", stdin=json.dumps(pod))
         return self.kubectl_error("create", "-f", "-", stdin=json.dumps(pod))
+
+    def test_a_server_that_knows_no_gates_gets_none(self):
+        """1.20 does not, and says nothing of a field that it does not know."""
+        pod = self.pod_object("ungated", claim="training")
+        told = self.kubectl(
+            *("create", "-n", "aliases", "--dry-run=server", "-o", "json", "-f", "-"),
+            stdin=json.dumps(pod),
+        )
+        self.assertNotIn("schedulingGates", told)
+        self.assertIn("scheduling gates need 1.27", (self.folder / "plugin.log").read_text())
 
     def limits_of(self, name, namespace):
         told = self.kubectl("get", "pod", name, "-n", namespace, "-o", "json")

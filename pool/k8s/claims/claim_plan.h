@@ -16,6 +16,7 @@ namespace farcall::k8s {
 // A pod that names the claim and is not over.
 struct PodUse {
   std::string name, uid, created;
+  bool is_gated = false;  // it waits for its claims by kClaimGate
 };
 
 struct Situation {

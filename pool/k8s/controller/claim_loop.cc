@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "pool/k8s/pods/pod.h"
 #include "pool/k8s/process/process.h"
 #include "proto/printable.h"
 
@@ -168,8 +169,9 @@ bool ClaimLoop::Settle(const ClaimKey& key) {
     }
     TellOthers(*object, now.pods);
     const Step step = NextStep(now);
-    if (step.what == Step::What::kNothing) return true;
-    const Status done = Do(*object, now.of_class, step);
+    const bool is_last = step.what == Step::What::kNothing;
+    const Status done = is_last ? Ungate(*object, now.pods) : Do(*object, now.of_class, step);
+    if (done.ok() && is_last) return true;
     if (done.ok()) continue;
     if (done.message() != said_)
       kProcess.Warn("VGPUClaim " + key.first + "/" + key.second + ": " + done.message());
@@ -285,6 +287,31 @@ void ClaimLoop::TellChange(const ClaimObject& object, const ClaimStatus& status)
   if (status.pod_uid.empty()) return;
   events_.Tell({"v1", "Pod", object.space, status.pod, status.pod_uid}, type, "VGPUClaim" + reason,
                TitleOf(object) + ": " + message);
+}
+
+Status ClaimLoop::Ungate(const ClaimObject& object, const std::vector<PodUse>& pods) {
+  auto at = std::find_if(pods.begin(), pods.end(), [&](const PodUse& pod) {
+    return pod.is_gated && pod.uid == object.status.pod_uid;
+  });
+  if (at == pods.end()) return {};
+  for (const ClaimKey& key : view_->ClaimsOf(at->uid)) {
+    const std::optional<ClaimObject> claim = view_->Claim(key);
+    // The last one of several that is bound wakes us again.
+    if (!claim || claim->status.phase != "Bound" || claim->status.pod_uid != at->uid) return {};
+  }
+  // The uid: a pod of the same name that came meanwhile is left alone.
+  const nlohmann::json gone = {{"$patch", "delete"}, {"name", kClaimGate}};
+  const nlohmann::json patch = {{"metadata", {{"uid", at->uid}}},
+                                {"spec", {{"schedulingGates", nlohmann::json::array({gone})}}}};
+  ApiAnswer answer;
+  const Status done =
+      api_->Write("PATCH", "/api/v1/namespaces/" + object.space + "/pods/" + at->name, patch,
+                  &answer, "application/strategic-merge-patch+json");
+  if (answer.status == kHttpNotFound || answer.status == kHttpConflict) return {};
+  if (!done.ok())
+    return {done.code(), "gate of pod " + object.space + "/" + at->name + ": " + done.message()};
+  kProcess.Say("pod " + object.space + "/" + at->name + " has its claims and may be scheduled");
+  return {};
 }
 
 void ClaimLoop::TellOthers(const ClaimObject& object, const std::vector<PodUse>& pods) {

@@ -49,6 +49,8 @@ class ClaimLoop final {
   Status Change(const ClaimObject& object, const ClaimClass* of_class, const Step& step);
   Status Report(const ClaimObject& object, const ClaimStatus& status);
   Status Patch(const ClaimObject& object, const char* part, const nlohmann::json& patch);
+  // Lets the claim's pod be scheduled, if it waits for that and has all claims that it names.
+  Status Ungate(const ClaimObject& object, const std::vector<PodUse>& pods);
   void TellOthers(const ClaimObject& object, const std::vector<PodUse>& pods);
   void TellChange(const ClaimObject& object, const ClaimStatus& status);
   // Whether a claim that is held back may go on at once.

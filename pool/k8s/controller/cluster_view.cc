@@ -29,11 +29,9 @@ bool IsElastic(const std::string& name) {
 
 // The claims that a pod's containers name.
 std::vector<ClaimKey> KeysOf(const Pod& pod) {
-  std::set<ClaimKey> keys;
-  for (const auto& [container, limit] : pod.asked)
-    if (Result<Ask> ask = ReadAsk(pod, container); ask.ok() && !ask->claim.empty())
-      keys.emplace(pod.space, ask->claim);
-  return {keys.begin(), keys.end()};
+  std::vector<ClaimKey> keys;
+  for (const std::string& name : NamedClaims(pod)) keys.emplace_back(pod.space, name);
+  return keys;
 }
 
 }  // namespace
@@ -167,7 +165,7 @@ class ClusterView::PodSink final : public Sink {
     if (!pod->is_over) keys = KeysOf(*pod);
     if (is_listing_ && !keys.empty()) listed_.insert(pod->uid);
     if (listed_.size() > kMaxPods) return TooMany("pods");
-    Change(pod->uid, {pod->name, pod->uid, pod->created}, keys);
+    Change(pod->uid, {pod->name, pod->uid, pod->created, pod->is_gated}, keys);
     return {};
   }
   Status Remove(const Json& object) override {
@@ -200,7 +198,10 @@ class ClusterView::PodSink final : public Sink {
     {
       std::lock_guard lock(view_->mutex_);
       if (auto known = view_->pods_.find(uid); known != view_->pods_.end()) {
-        if (known->second.keys == keys) return;
+        if (known->second.keys == keys) {
+          known->second.use = use;
+          return;
+        }
         changed.insert(known->second.keys.begin(), known->second.keys.end());
       }
       Forget(uid);
@@ -302,6 +303,12 @@ std::vector<PodUse> ClusterView::PodsOf(const ClaimKey& key) {
   return pods;
 }
 
+std::vector<ClaimKey> ClusterView::ClaimsOf(const std::string& pod_uid) {
+  std::lock_guard lock(mutex_);
+  auto at = pods_.find(pod_uid);
+  return at == pods_.end() ? std::vector<ClaimKey>() : at->second.keys;
+}
+
 void ClusterView::Update(const ClaimObject& claim) {
   std::lock_guard lock(mutex_);
   auto known = claims_.find({claim.space, claim.name});
@@ -335,7 +342,7 @@ Result<std::optional<PodUse>> ClusterView::CurrentPod(const ClaimKey& key, const
   const std::vector<ClaimKey> keys = KeysOf(*pod);
   if (pod->uid != uid || pod->is_over || std::find(keys.begin(), keys.end(), key) == keys.end())
     return std::optional<PodUse>();
-  return std::optional(PodUse{pod->name, pod->uid, pod->created});
+  return std::optional(PodUse{pod->name, pod->uid, pod->created, pod->is_gated});
 }
 
 Result<std::set<std::string>> ClusterView::CurrentUids() {

@@ -43,6 +43,8 @@ class ClusterView final {
   std::vector<ClaimObject> AllClaims();
   // Pods that name the claim and are not over, as far as the watch has told.
   std::vector<PodUse> PodsOf(const ClaimKey& key);
+  // The claims that a pod names; none: it is not known, or over.
+  std::vector<ClaimKey> ClaimsOf(const std::string& pod_uid);
   // What the API server answered to a change of ours. Nothing if the claim has gone meanwhile: the
   // watch may have told of its end before the answer was read.
   void Update(const ClaimObject& claim);

@@ -391,7 +391,28 @@ std::map<std::string, std::string> WordsOf(const VgpuAsk& ask) {
 
 Result<Translation> TranslatePod(const Json& pod, const AliasOptions& options) {
   if (!pod.is_object()) return Status(Code::kInvalid, "the object is no pod");
-  return Translator(pod, options).Run();
+  Result<Translation> done = Translator(pod, options).Run();
+  if (done.ok() && options.gates) AddGate(pod, &*done);
+  return done;
+}
+
+void AddGate(const Json& pod, Translation* done) {
+  Json after = pod;
+  try {
+    after.patch_inplace(done->patch);
+  } catch (const Json::exception&) {
+    return;  // the API server will refuse it
+  }
+  Pod words;
+  ReadPodWords(after, &words);
+  const Json& spec = Member(after, "spec");
+  if (words.is_gated || NamedClaims(words).empty() || !Text(spec, "nodeName").empty()) return;
+  const Json gate = {{"name", kClaimGate}};
+  auto gates = spec.find("schedulingGates");
+  const bool has_some = gates != spec.end() && gates->is_array() && !gates->empty();
+  done->patch.push_back({{"op", "add"},
+                         {"path", std::string("/spec/schedulingGates") + (has_some ? "/-" : "")},
+                         {"value", has_some ? gate : Json::array({gate})}});
 }
 
 }  // namespace farcall::k8s

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pool/k8s/webhook/webhook.h"
 
+#include <atomic>
+#include <charconv>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "pool/http/http_front.h"
 #include "pool/http/http_router.h"
@@ -33,20 +36,55 @@ void Serve(const AliasOptions& options, const httplib::Request& request,
                        "application/json");
 }
 
-void AddHandlers(const WebhookOptions& options, pool::HttpRouter* router) {
-  const AliasOptions aliases{false, options.gpushare_unit}, all{true, options.gpushare_unit};
-  router->Post("/pods", [aliases](const httplib::Request& request, httplib::Response& response) {
-    Serve(aliases, request, response);
-  });
-  router->Post("/pods/remote", [all](const httplib::Request& request, httplib::Response& response) {
-    Serve(all, request, response);
-  });
+// `gates`: as AliasOptions have it, now.
+void AddHandlers(uint64_t gpushare_unit, const std::atomic<bool>* gates, pool::HttpRouter* router) {
+  for (const auto& [path, takes_native] : {std::pair("/pods", false), {"/pods/remote", true}})
+    router->Post(path, [=](const httplib::Request& request, httplib::Response& response) {
+      Serve({takes_native, gpushare_unit, *gates}, request, response);
+    });
   router->Get("/healthz", [](const httplib::Request&, httplib::Response& response) {
     response.set_content("ok\n", "text/plain");
   });
 }
 
+// Asks for the version until it is known; an upgrade to one that knows gates is seen then.
+class GateWatch final {
+ public:
+  GateWatch(bool is_wanted, ApiClient* api) : is_wanted_(is_wanted), api_(api) {}
+  const std::atomic<bool>* gates() const { return &gates_; }
+  Status Refresh() {
+    if (!is_wanted_ || gates_) return {};
+    ApiAnswer answer;
+    FARCALL_TRY(api_->Get("/version", &answer));
+    Result<bool> knows = KnowsGates(answer.body);
+    if (!knows.ok()) return knows.status();
+    if (!*knows && !std::exchange(is_told_, true))
+      kProcess.Warn("--gates: the API server is of version " + Text(answer.body, "major") + "." +
+                    Text(answer.body, "minor") +
+                    ", and scheduling gates need 1.27: pods are not gated");
+    gates_ = *knows;
+    return {};
+  }
+
+ private:
+  const bool is_wanted_;
+  ApiClient* const api_;
+  std::atomic<bool> gates_{false};
+  bool is_told_ = false;
+};
+
 }  // namespace
+
+Result<bool> KnowsGates(const Json& version) {
+  constexpr int kMajor = 1, kMinor = 27;
+  int told[2] = {-1, -1};
+  for (int part = 0; part < 2; ++part) {
+    const std::string text = Text(version, part == 0 ? "major" : "minor");  // "27", "27+"
+    if (std::from_chars(text.data(), text.data() + text.size(), told[part]).ec != std::errc())
+      return Status(Code::kMalformed, "API server: /version tells no major and minor version");
+  }
+  return told[0] > kMajor || (told[0] == kMajor && told[1] >= kMinor);
+}
 
 Result<Json> Review(const Json& review, const AliasOptions& options) {
   const std::string uid = TextAt(review, "request", "uid");
@@ -97,10 +135,15 @@ int RunWebhook(const WebhookOptions& options, const std::string& folder) {
                    "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/" +
                        options.configuration,
                    options.hosts, options.certificate_days, folder});
-  Upkeep upkeep(kProcess, [&] { return certificate.Refresh(); });
+  GateWatch gates(options.gates, api->get());
+  Upkeep upkeep(kProcess, [&] {
+    const Status told = gates.Refresh();
+    FARCALL_TRY(certificate.Refresh());
+    return told;
+  });
   if (std::optional<int> ended = upkeep.Begin()) return *ended;
   pool::HttpRouter router;
-  AddHandlers(options, &router);
+  AddHandlers(options.gpushare_unit, gates.gates(), &router);
   pool::HttpFront::Bounds bounds;
   bounds.waiting = bounds.ready = kMaxWaitingUnits;
   bounds.workers = 4;

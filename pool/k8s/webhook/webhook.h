@@ -20,12 +20,18 @@ struct WebhookOptions {
   std::string configuration = "farcall-aliases";
   int certificate_days = 90;
   uint64_t gpushare_unit = kGib;
+  bool gates = false;  // gates pods that name VGPUClaims, where the API server knows such gates
   ApiAddress api;
 };
 
 // The answer to an AdmissionReview. `takes_native`: as in AliasOptions.
 //   Errors  kMalformed (no such review)
 Result<nlohmann::json> Review(const nlohmann::json& review, const AliasOptions& options);
+
+// Whether an API server of this version, which /version tells, has scheduling gates: 1.27 and
+// newer.
+//   Errors  kMalformed (no such object)
+Result<bool> KnowsGates(const nlohmann::json& version);
 
 // Serves until SIGTERM or SIGINT. Prints one line once the API server trusts its certificate. The
 // process's exit code. `folder`: of this process alone, for the certificate.
