@@ -355,12 +355,17 @@ class ClaimTests:
         for overlay in sorted((self.root / "deploy/k8s").iterdir()):
             with self.subTest(overlay=overlay.name):
                 made = self.kubectl("kustomize", overlay)
-                # policy/v1 came with 1.21.
-                parts = [part for part in made.split("\n---\n") if "policy/v1" not in part]
+                newer = ("apiVersion: policy/v1\n", "apiVersion: resource.k8s.io/v1\n")  # than 1.20
+                parts = [
+                    part
+                    for part in made.split("\n---\n")
+                    if not any(line in part + "\n" for line in newer)
+                ]
                 self.kubectl("apply", "--dry-run=server", "-f", "-", stdin="\n---\n".join(parts))
         self.assertIn(
             "--elastic-gpu", self.kubectl("kustomize", self.root / "deploy/k8s/elastic-gpu")
         )
+        self.assertIn("--gates", self.kubectl("kustomize", self.root / "deploy/k8s/gates"))
 
     def test_deleting_a_claim_ends_it(self):
         self.make_claim("gone", mem="256Mi")
