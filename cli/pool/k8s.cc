@@ -172,8 +172,8 @@ void AddWebhook(CLI::App* k8s, int& exit_code) {
           "what aliyun.com/gpu-mem counts: GiB or MiB (default: GiB)")
       ->check(CLI::IsMember({"GiB", "MiB"}));
   command->add_flag("--gates", options->gates,
-                    "keeps pods that name VGPUClaims from being scheduled until the controller has "
-                    "bound these; an API server older than 1.27 does not know that");
+                    "keeps pods from being scheduled until the controller has bound their claims; "
+                    "an API server older than 1.27 does not know that");
   AddApi(command, &options->api);
   command->footer(
       "Example: farcall pool k8s webhook --host farcall-webhook.farcall.svc\n"

@@ -201,7 +201,7 @@ class ApiStub:
         return self._answer(request, 200, told)
 
     def _patch_pod(self, request, key, change):
-        """A strategic merge patch of scheduling gates, which can only be taken away."""
+        """A strategic merge patch of annotations, and of scheduling gates, which can only be taken away."""
         wanted = "application/strategic-merge-patch+json"
         assert request.headers["Content-Type"] == wanted, request.headers
         with self.lock:
@@ -210,8 +210,10 @@ class ApiStub:
                 return self._answer(request, 404, self._status(404, f'pods "{key[1]}" not found'))
             if change["metadata"]["uid"] != pod["metadata"]["uid"]:
                 return self._answer(request, 409, self._status(409, "the uid differs"))
-            gone = {gate["name"] for gate in change["spec"]["schedulingGates"]}
-            assert all(gate["$patch"] == "delete" for gate in change["spec"]["schedulingGates"])
+            removed = change.get("spec", {}).get("schedulingGates", [])
+            assert all(gate["$patch"] == "delete" for gate in removed), removed
+            gone = {gate["name"] for gate in removed}
+            self._merge(pod["metadata"]["annotations"], change["metadata"].get("annotations", {}))
             gates = pod["spec"].get("schedulingGates", [])
             pod["spec"]["schedulingGates"] = [gate for gate in gates if gate["name"] not in gone]
             self.writes.append(("PATCH", request.path))

@@ -69,11 +69,22 @@ class Controller(GateCase):
         super().setUp()
         self.pool = self.serve(token=POOL_TOKEN)
         self.host(self.pool, "host", "--pool-token-file", self.join_token(self.pool), device="dry")
+        self.api.post = self.make_object
         for kind in ("vgpuclaims", "vgpuclasses"):
             self.api.collections.add(f"{GROUP}/{kind}")
         self.api.objects[LEASE] = {"metadata": {"name": "farcall-controller"}, "spec": {}}
         flags = ("--pool", self.pool.url, "--token-file", self.folder / "token")
         self.assertIn("leads", self.start("controller", *flags))
+
+    def make_object(self, path, told):
+        """What the controller makes: VGPUClaims."""
+        self.assertEqual(path + "/", CLAIMS)
+        name = told["metadata"]["name"]
+        if CLAIMS + name in self.api.objects:
+            return 409, {"message": f'vgpuclaims "{name}" already exists'}
+        told["metadata"] |= {"uid": "uid-" + name, "generation": 1}
+        self.api.put(CLAIMS + name, told)
+        return 201, told
 
     def claim(self, name, mem):
         told = {"metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"}}
@@ -130,8 +141,67 @@ class Controller(GateCase):
         self.api.finish(first)
         until(lambda: not self.gates("second"), LIMIT_S, "the second pod's gate is gone")
 
+    def test_a_gated_pods_own_requests_become_claims_that_go_with_it(self):
+        words = {"mem": "1Gi", "limit.second": "50%", "claim.third": "training"}
+        words["mem.first"] = words.pop("mem")
+        self.claim("training", "2Gi")
+        pod = self.api.add(
+            "trio",
+            containers=("first", "second", "third"),
+            gates=(GATE,),
+            **words,
+            **{"mem.second": "25%"},
+        )
+        until(lambda: not self.gates("trio"), LIMIT_S, "its gate is gone")
+        uid = pod["metadata"]["uid"]
+        names = {name: f"pod-{uid}-{name}" for name in ("first", "second")} | {"third": "training"}
+        annotations = self.api.pods["default", "trio"]["metadata"]["annotations"]
+        self.assertEqual(
+            annotations, {f"farcall.io/claim.{key}": value for key, value in names.items()}
+        )
+        first, second = (self.api.objects[CLAIMS + names[name]] for name in ("first", "second"))
+        self.assertEqual(first["spec"], {"count": 1, "mem": "1Gi"})
+        self.assertEqual(second["spec"], {"count": 1, "mem": "25%", "limit": "50%"})
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": "trio", "uid": uid}
+        self.assertEqual(first["metadata"]["ownerReferences"], [owner])
+        for name in names.values():
+            self.assertEqual(self.phase(name), "Bound")
+            self.assertTrue(self.has_pod(name, "trio"))
+
+    def test_a_gated_pod_whose_request_has_no_room_waits(self):
+        whole = self.pool.post("/v1/claims", memory_bytes="0")["id"]
+        pod = self.api.add("train", gates=(GATE,))  # whole GPUs
+        name = f"pod-{pod['metadata']['uid']}-main"
+        until(lambda: CLAIMS + name in self.api.objects, LIMIT_S, "its claim")
+        until(lambda: self.has_pod(name, "train"), LIMIT_S, "the claim is the pod's")
+        until(lambda: self.phase(name) == "Pending", LIMIT_S, "it waits")
+        self.assertEqual(self.gates("train"), [GATE])
+        self.pool.call("DELETE", f"/v1/claims/{whole}")
+        until(lambda: not self.gates("train"), LIMIT_S, "its gate is gone")
+
+    def test_a_controller_that_dies_before_the_pod_names_its_claim_makes_no_second_one(self):
+        spec = {"count": 1, "mem": "1Gi"}
+        with self.api.lock:  # the controller sees the pod once the claim is there
+            pod = self.api.add("train", mem="1Gi", gates=(GATE,))
+            name = f"pod-{pod['metadata']['uid']}-main"
+            metadata = {"name": name, "namespace": "default", "uid": "uid-1", "generation": 1}
+            self.api.put(CLAIMS + name, {"metadata": metadata, "spec": spec})
+        until(lambda: not self.gates("train"), LIMIT_S, "its gate is gone")
+        claims = [path for path in self.api.objects if path.startswith(CLAIMS)]
+        self.assertEqual(claims, [CLAIMS + name])
+
+    def test_a_gate_goes_from_pods_that_should_have_none(self):
+        first = {"name": "first", "resources": {}}
+        self.api.add("steps", mem="1Gi", init=[first], gates=(GATE,))  # another webhook's
+        self.api.add("wrong", mem="none", gates=(GATE,))
+        self.api.add("plain", containers=(), gates=(GATE, OTHER))
+        for name, left in {"steps": [], "wrong": [], "plain": [OTHER]}.items():
+            until(lambda n=name, x=left: self.gates(n) == x, LIMIT_S, f"pod {name} has no gate")
+        self.assertEqual([path for path in self.api.objects if path.startswith(CLAIMS)], [])
+
     def test_a_pod_without_the_gate_is_not_written_to(self):
         self.claim("training", "1Gi")
+        self.api.add("own", mem="1Gi")
         self.api.add("train", claim="training")
         until(lambda: self.has_pod("training", "train"), LIMIT_S, "the claim is the pod's")
         until(lambda: self.phase("training") == "Bound", LIMIT_S, "the claim is bound")
@@ -178,12 +248,16 @@ class Webhook(GateCase):
             "spec": {"containers": [container], **(spec or {})},
         }
 
-    def test_pods_that_name_claims_are_gated(self):
+    def test_pods_that_ask_for_vgpus_are_gated(self):
         self.start_webhook("1.27+", "--gates")
         gate = {"name": GATE}
         added = [{"op": "add", "path": "/spec/schedulingGates", "value": [gate]}]
         self.assertEqual(self.patch(self.pod(claim="training")), added)
         self.assertEqual(self.patch(self.pod(**{"claim.main": "training"})), added)
+        self.assertEqual(self.patch(self.pod(mem="1Gi")), added)
+        steps = {"initContainers": [{"name": "first"}]}
+        self.assertEqual(self.patch(self.pod(claim="training", spec=steps)), added)
+        self.assertEqual(self.patch(self.pod({"nvidia.com/gpumem": "512"}))[-1:], added)
         other = self.pod(claim="training", spec={"schedulingGates": [{"name": OTHER}]})
         self.assertEqual(
             self.patch(other), [{"op": "add", "path": "/spec/schedulingGates/-", "value": gate}]
@@ -195,14 +269,15 @@ class Webhook(GateCase):
     def test_other_pods_are_not_gated(self):
         self.start_webhook("1.30", "--gates")
         for pod in (
-            self.pod(mem="1Gi"),
+            self.pod(mem="none"),
+            self.pod({"cpu": "1"}),
             self.pod({"cpu": "1"}, claim="training"),  # no container of it uses one
+            self.pod(mem="1Gi", spec={"initContainers": [{"name": "first"}]}),
             self.pod(claim="training", spec={"nodeName": "node-1"}),
             self.pod(claim="training", spec={"schedulingGates": [{"name": GATE}]}),
             self.pod(claim="../training"),
         ):
             self.assertEqual(self.patch(pod), [])
-        self.assertNotIn(GATE, str(self.patch(self.pod({"nvidia.com/gpumem": "512"}))))
 
     def test_an_older_server_s_pods_are_not_gated(self):
         self.start_webhook("1.26", "--gates")

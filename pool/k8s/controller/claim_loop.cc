@@ -139,6 +139,13 @@ bool ClaimLoop::IsUrgent(const ClaimKey& key) {
 }
 
 bool ClaimLoop::Settle(const ClaimKey& key) {
+  if (key.second.rfind(kPodKey, 0) == 0) {
+    const std::optional<Pod> pod = view_->GatedPod(key);
+    const Status done = pod ? Provide(*pod) : Status();
+    if (!done.ok() && done.message() != said_) kProcess.Warn(done.message());
+    if (!done.ok()) said_ = done.message();
+    return done.ok();
+  }
   for (int steps = 0; steps < kMaxSteps; ++steps) {
     const std::optional<ClaimObject> object = view_->Claim(key);
     if (!object) WakeUid("?");
@@ -289,28 +296,74 @@ void ClaimLoop::TellChange(const ClaimObject& object, const ClaimStatus& status)
                TitleOf(object) + ": " + message);
 }
 
+Status ClaimLoop::Provide(const Pod& pod) {
+  const std::string who = "pod " + pod.space + "/" + pod.name;
+  if (!MayBeGated(pod)) return RemoveGate(pod.space, {pod.name, pod.uid, pod.created});
+  nlohmann::json annotations = nlohmann::json::object();
+  for (const auto& [name, value] : pod.annotations)  // the VGPUClaims say it from now on
+    if (name.rfind("claim", 0) != 0) annotations["farcall.io/" + name] = nullptr;
+  for (const auto& [container, limit] : pod.asked) {
+    Result<Ask> ask = ReadAsk(pod, container);
+    if (!ask.ok()) return ask.status();
+    if (!ask->claim.empty()) continue;
+    // Of this pod and no other, and the same one if we come here again.
+    const std::string name = "pod-" + pod.uid + "-" + container;
+    nlohmann::json spec = OwnWords(pod, container);
+    spec["count"] = DeviceCount(limit);
+    const nlohmann::json owner = {
+        {"apiVersion", "v1"}, {"kind", "Pod"}, {"name", pod.name}, {"uid", pod.uid}};
+    const nlohmann::json claim = {{"apiVersion", kGroupVersion},
+                                  {"kind", "VGPUClaim"},
+                                  {"metadata",
+                                   {{"name", name},
+                                    {"namespace", pod.space},
+                                    {"ownerReferences", nlohmann::json::array({owner})}}},
+                                  {"spec", std::move(spec)}};
+    ApiAnswer answer;
+    const Status made = api_->Write(
+        "POST", std::string("/apis/") + kGroupVersion + "/namespaces/" + pod.space + "/vgpuclaims",
+        claim, &answer, "application/json");
+    if (!made.ok() && answer.status != kHttpConflict)
+      return {made.code(), "VGPUClaim of " + who + ": " + made.message()};
+    annotations["farcall.io/claim." + container] = name;
+  }
+  ApiAnswer answer;
+  const Status named =
+      api_->Write("PATCH", "/api/v1/namespaces/" + pod.space + "/pods/" + pod.name,
+                  {{"metadata", {{"uid", pod.uid}, {"annotations", std::move(annotations)}}}},
+                  &answer, "application/strategic-merge-patch+json");
+  if (answer.status == kHttpNotFound || answer.status == kHttpConflict) return {};
+  if (!named.ok()) return {named.code(), who + ": " + named.message()};
+  return {};
+}
+
 Status ClaimLoop::Ungate(const ClaimObject& object, const std::vector<PodUse>& pods) {
   auto at = std::find_if(pods.begin(), pods.end(), [&](const PodUse& pod) {
     return pod.is_gated && pod.uid == object.status.pod_uid;
   });
   if (at == pods.end()) return {};
+  const std::optional<Pod> unprovided = view_->GatedPod({object.space, kPodKey + at->name});
+  if (unprovided && unprovided->uid == at->uid) return {};  // it names more claims soon
   for (const ClaimKey& key : view_->ClaimsOf(at->uid)) {
     const std::optional<ClaimObject> claim = view_->Claim(key);
     // The last one of several that is bound wakes us again.
     if (!claim || claim->status.phase != "Bound" || claim->status.pod_uid != at->uid) return {};
   }
+  return RemoveGate(object.space, *at);
+}
+
+Status ClaimLoop::RemoveGate(const std::string& space, const PodUse& pod) {
   // The uid: a pod of the same name that came meanwhile is left alone.
   const nlohmann::json gone = {{"$patch", "delete"}, {"name", kClaimGate}};
-  const nlohmann::json patch = {{"metadata", {{"uid", at->uid}}},
+  const nlohmann::json patch = {{"metadata", {{"uid", pod.uid}}},
                                 {"spec", {{"schedulingGates", nlohmann::json::array({gone})}}}};
   ApiAnswer answer;
-  const Status done =
-      api_->Write("PATCH", "/api/v1/namespaces/" + object.space + "/pods/" + at->name, patch,
-                  &answer, "application/strategic-merge-patch+json");
+  const Status done = api_->Write("PATCH", "/api/v1/namespaces/" + space + "/pods/" + pod.name,
+                                  patch, &answer, "application/strategic-merge-patch+json");
   if (answer.status == kHttpNotFound || answer.status == kHttpConflict) return {};
   if (!done.ok())
-    return {done.code(), "gate of pod " + object.space + "/" + at->name + ": " + done.message()};
-  kProcess.Say("pod " + object.space + "/" + at->name + " has its claims and may be scheduled");
+    return {done.code(), "gate of pod " + space + "/" + pod.name + ": " + done.message()};
+  kProcess.Say("pod " + space + "/" + pod.name + " has its claims and may be scheduled");
   return {};
 }
 

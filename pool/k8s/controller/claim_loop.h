@@ -49,6 +49,10 @@ class ClaimLoop final {
   Status Change(const ClaimObject& object, const ClaimClass* of_class, const Step& step);
   Status Report(const ClaimObject& object, const ClaimStatus& status);
   Status Patch(const ClaimObject& object, const char* part, const nlohmann::json& patch);
+  // Makes VGPUClaims for the containers of a gated pod that name none, and has the pod name them.
+  // One that should have no gate, since somebody has changed it meanwhile, loses it.
+  Status Provide(const Pod& pod);
+  Status RemoveGate(const std::string& space, const PodUse& pod);
   // Lets the claim's pod be scheduled, if it waits for that and has all claims that it names.
   Status Ungate(const ClaimObject& object, const std::vector<PodUse>& pods);
   void TellOthers(const ClaimObject& object, const std::vector<PodUse>& pods);

@@ -163,13 +163,18 @@ class ClusterView::PodSink final : public Sink {
     if (!pod.ok()) return pod.status();
     std::vector<ClaimKey> keys;
     if (!pod->is_over) keys = KeysOf(*pod);
-    if (is_listing_ && !keys.empty()) listed_.insert(pod->uid);
+    if (is_listing_ && (!keys.empty() || pod->is_gated)) listed_.insert(pod->uid);
     if (listed_.size() > kMaxPods) return TooMany("pods");
     Change(pod->uid, {pod->name, pod->uid, pod->created, pod->is_gated}, keys);
-    return {};
+    return ChangeGated(*pod);
   }
   Status Remove(const Json& object) override {
-    Change(TextAt(object, "metadata", "uid"), {}, {});
+    const std::string uid = TextAt(object, "metadata", "uid");
+    Change(uid, {}, {});
+    std::lock_guard lock(view_->mutex_);
+    auto gated = view_->gated_.find(
+        {TextAt(object, "metadata", "namespace"), kPodKey + TextAt(object, "metadata", "name")});
+    if (gated != view_->gated_.end() && gated->second.uid == uid) view_->gated_.erase(gated);
     return {};
   }
 
@@ -179,9 +184,31 @@ class ClusterView::PodSink final : public Sink {
     for (const auto& [uid, pod] : view_->pods_)
       if (listed_.count(uid) == 0) gone.insert(uid);
     for (const std::string& uid : gone) Forget(uid);
+    for (auto at = view_->gated_.begin(); at != view_->gated_.end();)
+      at = listed_.count(at->second.uid) == 0 ? view_->gated_.erase(at) : std::next(at);
   }
 
  private:
+  Status ChangeGated(const Pod& pod) {
+    const ClaimKey key{pod.space, kPodKey + pod.name};
+    const bool is_wanted = pod.is_gated && !pod.is_over &&
+                           (!MayBeGated(pod) ||
+                            std::any_of(pod.asked.begin(), pod.asked.end(), [&](const auto& asked) {
+                              return ReadAsk(pod, asked.first)->claim.empty();
+                            }));
+    {
+      std::lock_guard lock(view_->mutex_);
+      if (!is_wanted) {
+        view_->gated_.erase(key);
+        return {};
+      }
+      if (view_->gated_.size() >= kMaxPods && view_->gated_.count(key) == 0)
+        return TooMany("pods that wait for claims");
+      view_->gated_[key] = pod;
+    }
+    if (!is_listing_) view_->on_change_(key);
+    return {};
+  }
   // Under the lock.
   void Forget(const std::string& uid) {
     auto known = view_->pods_.find(uid);
@@ -284,6 +311,7 @@ std::vector<ClaimKey> ClusterView::Claims() {
   std::vector<ClaimKey> keys;
   keys.reserve(claims_.size());
   for (const auto& [key, claim] : claims_) keys.push_back(key);
+  for (const auto& [key, pod] : gated_) keys.push_back(key);
   return keys;
 }
 
@@ -301,6 +329,12 @@ std::vector<PodUse> ClusterView::PodsOf(const ClaimKey& key) {
   if (auto users = users_.find(key); users != users_.end())
     for (const std::string& uid : users->second) pods.push_back(pods_.at(uid).use);
   return pods;
+}
+
+std::optional<Pod> ClusterView::GatedPod(const ClaimKey& key) {
+  std::lock_guard lock(mutex_);
+  auto at = gated_.find(key);
+  return at == gated_.end() ? std::nullopt : std::optional(at->second);
 }
 
 std::vector<ClaimKey> ClusterView::ClaimsOf(const std::string& pod_uid) {

@@ -16,10 +16,15 @@
 #include "pool/k8s/api/list_watch.h"
 #include "pool/k8s/claims/claim_object.h"
 #include "pool/k8s/claims/claim_plan.h"
+#include "pool/k8s/pods/pod.h"
 
 namespace farcall::k8s {
 
 using ClaimKey = std::pair<std::string, std::string>;  // namespace, name
+
+// Before a pod's name, in a key of what is to be done for the pod itself: it is gated, and not all
+// of its containers name claims.
+inline constexpr char kPodKey[] = "pod/";
 
 //   Thread  any
 class ClusterView final {
@@ -39,10 +44,12 @@ class ClusterView final {
   std::optional<ClaimObject> Claim(const ClaimKey& key);
   std::optional<ClaimKey> KeyOf(const std::string& uid);
   std::optional<ClaimClass> Class(const std::string& name);
-  std::vector<ClaimKey> Claims();
+  std::vector<ClaimKey> Claims();  // and those of kPodKey
   std::vector<ClaimObject> AllClaims();
   // Pods that name the claim and are not over, as far as the watch has told.
   std::vector<PodUse> PodsOf(const ClaimKey& key);
+  // A pod of kPodKey; nullopt: it is over, gone, or needs nothing any more.
+  std::optional<Pod> GatedPod(const ClaimKey& key);
   // The claims that a pod names; none: it is not known, or over.
   std::vector<ClaimKey> ClaimsOf(const std::string& pod_uid);
   // What the API server answered to a change of ours. Nothing if the claim has gone meanwhile: the
@@ -76,6 +83,7 @@ class ClusterView final {
   std::map<std::string, ClaimClass> classes_;
   std::map<std::string, KnownPod> pods_;  // by uid
   std::map<ClaimKey, std::set<std::string>> users_;
+  std::map<ClaimKey, Pod> gated_;  // by kPodKey
   size_t synced_ = 0;
   std::vector<std::unique_ptr<ApiClient>> apis_;
   std::vector<std::unique_ptr<Sink>> sinks_;

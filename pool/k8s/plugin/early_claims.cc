@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pool/k8s/plugin/early_claims.h"
 
-#include <charconv>
-
 namespace farcall::k8s {
 
 namespace {
@@ -19,13 +17,6 @@ constexpr milliseconds kCancelPause{200};  // until it is seen that nobody waits
 
 std::string KeyOf(const PodContainer& container) {
   return container.uid + ":" + container.container;
-}
-
-// 0: no such number.
-uint32_t CountOf(const std::string& limit) {
-  uint32_t count = 0;
-  auto [end, error] = std::from_chars(limit.data(), limit.data() + limit.size(), count);
-  return error == std::errc() && end == limit.data() + limit.size() ? count : 0;
 }
 
 }  // namespace
@@ -53,7 +44,7 @@ void EarlyClaims::Begin(const Pod& pod) {
              : std::next(at);
   for (const auto& [name, limit] : pod.asked) {
     Result<Ask> ask = ReadAsk(pod, name);  // what is wrong is told when the container starts
-    const uint32_t count = CountOf(limit);
+    const uint32_t count = DeviceCount(limit);
     // A part of a GPU's memory has to be worked out first.
     if (!ask.ok() || !ask->claim.empty() || ask->memory_milli != 0 || count == 0) continue;
     if (jobs_.size() >= kMaxJobs) return;

@@ -406,7 +406,7 @@ void AddGate(const Json& pod, Translation* done) {
   Pod words;
   ReadPodWords(after, &words);
   const Json& spec = Member(after, "spec");
-  if (words.is_gated || NamedClaims(words).empty() || !Text(spec, "nodeName").empty()) return;
+  if (words.is_gated || !MayBeGated(words) || !Text(spec, "nodeName").empty()) return;
   const Json gate = {{"name", kClaimGate}};
   auto gates = spec.find("schedulingGates");
   const bool has_some = gates != spec.end() && gates->is_array() && !gates->empty();

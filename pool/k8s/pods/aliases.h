@@ -17,7 +17,7 @@ struct AliasOptions {
   // they are the cluster's own business.
   bool takes_native = false;
   uint64_t gpushare_unit = kGib;  // what aliyun.com/gpu-mem counts
-  // Pods that name VGPUClaims get kClaimGate. Only where the API server knows scheduling gates.
+  // Pods that ask for devices get kClaimGate. Only where the API server knows scheduling gates.
   bool gates = false;
 };
 
@@ -29,8 +29,8 @@ struct Translation {
 // What a container wants, in the words of our annotations: mem, share, limit, priority.
 std::map<std::string, std::string> WordsOf(const VgpuAsk& ask);
 
-// Adds kClaimGate to a pod that `done` leaves with names of VGPUClaims, unless it has the gate or
-// is bound to a node by whoever made it.
+// Adds kClaimGate to a pod that `done` leaves with containers that ask for devices, if MayBeGated,
+// and unless it has the gate or is bound to a node by whoever made it.
 void AddGate(const nlohmann::json& pod, Translation* done);
 
 // Translates a pod as the API server admits it. A pod that has been translated is left as it is.

@@ -2,6 +2,7 @@
 #include "pool/k8s/pods/pod.h"
 
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "proto/byte_count.h"
@@ -109,6 +110,32 @@ void ReadPodWords(const Json& object, Pod* pod) {
   ReadContainers(spec, "initContainers", pod);
   ReadContainers(spec, "containers", pod);
   ReadElasticWords(annotations, pod);
+}
+
+uint32_t DeviceCount(const std::string& limit) {
+  uint32_t count = 0;
+  auto [end, error] = std::from_chars(limit.data(), limit.data() + limit.size(), count);
+  return error == std::errc() && end == limit.data() + limit.size() ? count : 0;
+}
+
+std::map<std::string, std::string> OwnWords(const Pod& pod, const std::string& container) {
+  std::map<std::string, std::string> words;
+  for (const std::string_view word : kWords) {
+    const std::string name(word);
+    auto at = pod.annotations.find(name + "." + container);
+    if (at == pod.annotations.end()) at = pod.annotations.find(name);
+    if (at != pod.annotations.end()) words[name] = at->second;
+  }
+  return words;
+}
+
+bool MayBeGated(const Pod& pod) {
+  return !pod.asked.empty() &&
+         std::all_of(pod.asked.begin(), pod.asked.end(), [&](const auto& asked) {
+           Result<Ask> ask = ReadAsk(pod, asked.first);
+           return DeviceCount(asked.second) != 0 && ask.ok() &&
+                  (!pod.has_init || !ask->claim.empty());
+         });
 }
 
 std::set<std::string> NamedClaims(const Pod& pod) {

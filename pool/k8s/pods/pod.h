@@ -83,6 +83,17 @@ Status ReadAskWord(const std::string& name, const std::string& key, const std::s
 //           farcall.io/ that is not known: who misspells `mem` must not be given whole devices.
 Result<Ask> ReadAsk(const Pod& pod, const std::string& container);
 
+// How many devices a limit of kResource asks for; 0: it is no such number.
+uint32_t DeviceCount(const std::string& limit);
+
+// The words of kWords that ask for a container's own claim, as they are written: mem, share, ...
+std::map<std::string, std::string> OwnWords(const Pod& pod, const std::string& container);
+
+// Whether each container that asks for devices says properly for which claim. Beside init
+// containers they have to name theirs: which claim of the others an init container uses is known
+// only on the node.
+bool MayBeGated(const Pod& pod);
+
 // The VGPUClaims, and ElasticGPUClaims, that the pod's containers name, as Ask::claim has them.
 std::set<std::string> NamedClaims(const Pod& pod);
 

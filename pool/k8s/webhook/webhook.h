@@ -20,7 +20,7 @@ struct WebhookOptions {
   std::string configuration = "farcall-aliases";
   int certificate_days = 90;
   uint64_t gpushare_unit = kGib;
-  bool gates = false;  // gates pods that name VGPUClaims, where the API server knows such gates
+  bool gates = false;  // gates pods that ask for devices, where the API server knows gates
   ApiAddress api;
 };
 
