@@ -379,13 +379,16 @@ class ClaimTests:
         try:
             self.make_claim("binds", mem="256Mi")
             waiting = self.wait_claim("binds", "Pending", reason="waits in the pool")
-            # From here the controller reaches no API server, while the pool binds.
-            self.signal_component("kube-apiserver", signal.SIGSTOP)
+            # From here no controller hears of anything, while the pool binds. Were it the API server
+            # that stands still, it would find their last word on a connection that is open.
+            for controller in self.controllers:
+                controller.send_signal(signal.SIGSTOP)
             self.pool.post("/v1/hosts/host:uncordon")
             until(lambda: self.live()[0]["state"] == "bound", LIMIT_S, "bound")
             self.stop_controllers(signal.SIGKILL)
         finally:
-            self.signal_component("kube-apiserver", signal.SIGCONT)
+            for controller in self.controllers:
+                controller.send_signal(signal.SIGCONT)
             self.pool.post("/v1/hosts/host:uncordon")
         self.assertEqual(self.vgpu("binds")["phase"], "Pending")
         self.start_controller()
