@@ -126,7 +126,7 @@ int ServePool(const PoolServeOptions& options,
   wants_accounts = wants_accounts || (options.token.empty() && has_operator);
   const Callers callers(options.token, options.clients, !options.tls.authorities.empty(),
                         &controller.accounts(), wants_accounts, options.tenant_projects);
-  Service service(&controller, {loaded.pool, loaded.key, options.spread, options.join_token,
+  Service service(&controller, {loaded.pool, loaded.key, options.join_token,
                                 callers.wants_token() || !options.join_token.empty(), "", "", "",
                                 "", options.max_queue_priority});
   if (options.oidc.given()) service.SetProvider(options.oidc);

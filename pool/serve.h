@@ -27,12 +27,11 @@ struct PoolServeOptions {
   bool accounts = false;  // tokens are wanted though no file has any: those that the store has
   // Called once, with the token of the first operator, where a pool that wants tokens had none.
   std::function<void(const std::string& token)> first_operator;
-  std::string join_token;  // lasts; empty: hosts join by tokens that are made for each
-  OidcOptions oidc;        // where people log in
-  LoginReview review;      // who knows service accounts
-  TlsFiles tls;            // of all addresses but health's
-  bool plaintext = false;  // other hosts may connect without TLS
-  bool spread = false;
+  std::string join_token;          // lasts; empty: hosts join by tokens that are made for each
+  OidcOptions oidc;                // where people log in
+  LoginReview review;              // who knows service accounts
+  TlsFiles tls;                    // of all addresses but health's
+  bool plaintext = false;          // other hosts may connect without TLS
   int32_t max_queue_priority = 0;  // that a tenant may ask for
   std::string preempt_webhook;     // URL that is told whose place is taken; empty: none
   Timing timing;

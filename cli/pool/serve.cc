@@ -59,9 +59,11 @@ void AddAddresses(CLI::App* command, Flags* flags) {
       "--health-listen", flags->options.health,
       "host:port of /healthz and /readyz, without TLS (default: 2 ports above --rest)");
   command
-      ->add_option("--placer", flags->placer,
-                   "placement of claims: pack (fill used GPUs first) or spread")
-      ->check(CLI::IsMember({"pack", "spread"}))
+      ->add_option(
+          "--placer", flags->placer,
+          "placement of claims: pack (fill used GPUs first), spread, or fgd (leave the least "
+          "that other claims could not use)")
+      ->check(CLI::IsMember({"pack", "spread", "fgd"}))
       ->capture_default_str();
 }
 
@@ -107,7 +109,7 @@ int Serve(Flags& flags) {
     if (!folder.ok()) return Fail(folder.status().message());
     options.store = *folder + "/pool.db";
   }
-  options.spread = flags.placer == "spread";
+  options.sequencer.placer = *pool::PlacerOf(flags.placer);
   options.timing.settle = static_cast<pool::Ms>(flags.settle_seconds * 1000);
   options.timing.min_run = static_cast<pool::Ms>(flags.min_run_seconds * 1000);
   options.timing.preempt_grace = static_cast<pool::Ms>(flags.preempt_grace_seconds * 1000);
@@ -166,7 +168,7 @@ int Dev(Flags& flags) {
   char folder[] = "/tmp/farcall-pool-XXXXXX";
   if (mkdtemp(folder) == nullptr) return Fail("no folder in /tmp");
   options.store = std::string(folder) + "/pool.db";
-  options.spread = flags.placer == "spread";
+  options.sequencer.placer = *pool::PlacerOf(flags.placer);
   options.timing.settle = 0;  // there is nothing to settle
   options.timing.min_run = static_cast<pool::Ms>(flags.min_run_seconds * 1000);
   options.timing.preempt_grace = static_cast<pool::Ms>(flags.preempt_grace_seconds * 1000);

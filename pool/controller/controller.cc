@@ -132,6 +132,7 @@ void Controller::Gather(const Effects& effects, Touched* touched) {
   touched->join_tokens.insert(effects.join_tokens.begin(), effects.join_tokens.end());
   touched->projects.insert(effects.projects.begin(), effects.projects.end());
   touched->reservations.insert(effects.reservations.begin(), effects.reservations.end());
+  touched->groups.insert(effects.groups.begin(), effects.groups.end());
   touched->erased.insert(effects.erased_claims.begin(), effects.erased_claims.end());
   for (const auto* shown : {&effects.claims, &effects.notified_claims, &effects.shown_claims})
     touched->shown_claims.insert(shown->begin(), shown->end());
@@ -144,7 +145,7 @@ void Controller::Gather(const Effects& effects, Touched* touched) {
 Batch Controller::Writes(Touched& touched, Ms now) {
   if (touched.has_tick || !touched.claims.empty() || !touched.hosts.empty() ||
       !touched.erased.empty() || !touched.join_tokens.empty() || !touched.projects.empty() ||
-      !touched.reservations.empty())
+      !touched.reservations.empty() || !touched.groups.empty())
     touched.claims.merge(std::exchange(late_, {}));
   Batch batch;
   for (const std::string& id : touched.claims)
@@ -174,6 +175,11 @@ Batch Controller::Writes(Touched& touched, Ms now) {
     const bool is_there = found != core_.reservations().end();
     batch.writes.push_back(
         {"reservation", name, is_there ? ToProto(found->second).SerializeAsString() : ""});
+  }
+  for (const std::string& name : touched.groups) {
+    const GroupState* state = core_.FindGroup(name);
+    batch.writes.push_back(
+        {"pool_group", name, state == nullptr ? "" : ToProto(state->group).SerializeAsString()});
   }
   for (const std::string& name : touched.accounts.users) {
     const User* user = core_.accounts().FindUser(name);

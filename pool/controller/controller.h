@@ -109,7 +109,7 @@ class Controller {
   struct Touched {
     std::set<std::string> claims, hosts;        // to be stored now
     std::map<std::string, std::string> erased;  // claims, and their tenants
-    std::set<std::string> join_tokens, projects, reservations;
+    std::set<std::string> join_tokens, projects, reservations, groups;
     AccountChanges accounts;
     std::set<std::string> shown_claims, shown_hosts;
     std::map<std::string, Answer> pushes;

@@ -42,9 +42,25 @@ bool IsEndpoint(const std::string& url) {
   return url.size() <= kMaxText && ParseUrl(url).ok() && Printable(url, kMaxText) == url;
 }
 
+// The alternatives, with what is asked for first before them.
+std::optional<Refusal> ToSizes(const pb::ClaimRequest& request, Ask* ask) {
+  if (request.alternatives().empty()) return std::nullopt;
+  if (static_cast<size_t>(request.alternatives_size()) >= kMaxSizes)
+    return Wrong("alternatives", std::to_string(request.alternatives_size()) +
+                                     " alternatives: at most " + std::to_string(kMaxSizes - 1));
+  ask->sizes = {{ask->count, ask->memory_bytes, ask->share_milli, ask->model}};
+  for (const pb::ClaimSize& one : request.alternatives()) {
+    if (one.model().size() > kMaxText)
+      return Wrong("alternatives", "model of " + std::to_string(one.model().size()) +
+                                       " characters: at most " + std::to_string(kMaxText));
+    ask->sizes.push_back(FromProto(one));
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
-std::optional<Refusal> ToAsk(const pb::ClaimRequest& request, bool spread, Ask* ask) {
+std::optional<Refusal> ToAsk(const pb::ClaimRequest& request, Ask* ask) {
   ask->count = request.count() == 0 ? 1 : request.count();
   ask->memory_bytes = request.memory_bytes();
   ask->share_milli = request.share_milli();
@@ -56,14 +72,16 @@ std::optional<Refusal> ToAsk(const pb::ClaimRequest& request, bool spread, Ask* 
   const std::optional<uint8_t> priority = PriorityNumber(name.empty() ? "normal" : name);
   if (!priority) return Wrong("class", "class '" + Shortened(name) + "': high, normal or low");
   ask->priority = *priority;
-  if (!request.placer().empty() && request.placer() != "pack" && request.placer() != "spread")
-    return Wrong("placer", "placer '" + Shortened(request.placer()) + "': pack or spread");
-  ask->spread = request.placer().empty() ? spread : request.placer() == "spread";
+  const std::optional<Placer> placer = PlacerOf(request.placer());
+  if (!placer)
+    return Wrong("placer", "placer '" + Shortened(request.placer()) + "': pack, spread or fgd");
+  ask->placer = *placer;
   for (auto [text, field] : {std::pair(&request.model(), "model"),
                              {&request.host(), "host"},
                              {&request.owner(), "owner"},
                              {&request.project(), "project"},
                              {&request.reservation(), "reservation"},
+                             {&request.group(), "group"},
                              {&request.idempotency_key(), "idempotency_key"}})
     if (text->size() > kMaxText)
       return Wrong(field, std::string(field) + " of " + std::to_string(text->size()) +
@@ -71,6 +89,8 @@ std::optional<Refusal> ToAsk(const pb::ClaimRequest& request, bool spread, Ask* 
   ask->model = request.model();
   ask->host = request.host();
   ask->project = request.project();
+  ask->group = KeptGroup(request.group());
+  if (std::optional<Refusal> wrong = ToSizes(request, ask)) return wrong;
   if (std::string wrong = ParseSelector(request.selector(), &ask->selector); !wrong.empty())
     return Wrong("selector", Shortened(wrong));
   if (static_cast<size_t>(request.labels().size()) > kMaxLabels)
@@ -126,7 +146,10 @@ std::optional<Refusal> ToChange(const pb::ClaimChange& request, ChangeClaim* cha
   return std::nullopt;
 }
 
-pb::ClaimRequest ToProto(const Ask& ask) {
+// As it was asked for, whichever alternative is in force.
+pb::ClaimRequest ToProto(const Ask& chosen) {
+  Ask ask = chosen;
+  ask.Choose(0);
   pb::ClaimRequest request;
   request.set_count(ask.count);
   request.set_memory_bytes(ask.memory_bytes);
@@ -135,7 +158,9 @@ pb::ClaimRequest ToProto(const Ask& ask) {
   request.set_class_(std::string(PriorityName(ask.priority)));
   request.set_model(ask.model);
   request.set_host(ask.host);
-  request.set_placer(ask.spread ? "spread" : "pack");
+  request.set_placer(std::string(ToText(ask.placer)));
+  request.set_group(NameOfGroup(ask.group));
+  for (size_t i = 1; i < ask.sizes.size(); ++i) *request.add_alternatives() = ToProto(ask.sizes[i]);
   request.set_max_sessions(ask.seats);
   request.set_queue_ms(ask.queue_ms);
   request.set_lifetime_ms(ask.lifetime_ms);
@@ -170,6 +195,8 @@ pb::Claim ToProto(const Claim& claim, const Host* host) {
   told.set_order(claim.order);
   told.set_preempted_by(claim.preempted_by);
   told.set_project(claim.ask.project);
+  told.set_group(NameOfGroup(claim.ask.group));
+  told.set_alternative(claim.ask.choice);
   told.set_gang(claim.gang);
   told.set_rank(claim.member);
   told.set_gang_size(claim.gang_size);
@@ -181,6 +208,7 @@ pb::Claim ToProto(const Claim& claim, const Host* host) {
   if (claim.before) {
     *told.mutable_before() = ToProto(claim.before->ask);
     told.set_before_memory_bytes(claim.before->memory_bytes);
+    told.set_before_alternative(claim.before->ask.choice);
   }
   *told.mutable_request() = ToProto(claim.ask);
   told.mutable_request()->set_idempotency_key(claim.idempotency_key);
@@ -189,7 +217,8 @@ pb::Claim ToProto(const Claim& claim, const Host* host) {
 
 Claim FromProto(const pb::Claim& stored) {
   Claim claim;
-  (void)ToAsk(stored.request(), false, &claim.ask);
+  (void)ToAsk(stored.request(), &claim.ask);
+  claim.ask.Choose(stored.alternative());
   claim.id = stored.id();
   claim.state = StateOf(stored.state());
   claim.requeues = stored.next_state() == "pending";
@@ -212,7 +241,8 @@ Claim FromProto(const pb::Claim& stored) {
   claim.is_parked = stored.parked();
   if (stored.changing()) {
     claim.before = Claim::Before{};
-    (void)ToAsk(stored.before(), false, &claim.before->ask);
+    (void)ToAsk(stored.before(), &claim.before->ask);
+    claim.before->ask.Choose(stored.before_alternative());
     claim.before->memory_bytes = stored.before_memory_bytes();
   }
   claim.idempotency_key = stored.request().idempotency_key();
@@ -250,6 +280,7 @@ pb::Host ToProto(const Host& host, Ms now) {
   told.set_parked_bytes(host.parked_bytes);
   told.set_instance(host.instance);
   told.mutable_labels()->insert(host.labels.begin(), host.labels.end());
+  told.set_group(NameOfGroup(host.group));
   return told;
 }
 
@@ -294,6 +325,17 @@ pb::Explanation ToProto(const Explanation& told) {
   out.set_limit(told.limit);
   for (const std::string& id : told.preempts) out.add_preempts(id);
   out.set_preempted_by(told.preempted_by);
+  out.set_group(told.group);
+  out.set_alternative(told.choice);
+  for (const Explanation::Alternative& one : told.alternatives) {
+    pb::AlternativeExplanation* to = out.add_alternatives();
+    *to->mutable_size() = ToProto(one.size);
+    to->set_fits_now(one.fits_now);
+    to->set_why(one.why);
+    to->set_could_ever_fit(one.could_ever_fit);
+    to->set_fits_if(one.fits_if);
+    to->set_limit(one.limit);
+  }
   return out;
 }
 

@@ -10,15 +10,22 @@ namespace farcall::pool {
 
 namespace pb = farcall::pool::v1;
 
-// What is asked for; `spread`: the pool's placer where none is named.   Errors  a field that cannot
-// be read
-std::optional<Refusal> ToAsk(const pb::ClaimRequest& request, bool spread, Ask* ask);
+// What is asked for.   Errors  a field that cannot be read
+std::optional<Refusal> ToAsk(const pb::ClaimRequest& request, Ask* ask);
 pb::ClaimRequest ToProto(const Ask& ask);
 std::optional<Refusal> ToChange(const pb::ClaimChange& request, ChangeClaim* change);
 pb::Claim ToProto(const Claim& claim, const Host* host);
 pb::Host ToProto(const Host& host, Ms now);
 pb::Gpu ToProto(const Gpu& gpu, const std::string& host, uint32_t index);
 pb::Explanation ToProto(const Explanation& told);
+// Of groups and of what one alternative asks for: convert_group.cc.
+//   Errors  a selector or placer that cannot be read
+std::optional<Refusal> ToGroup(const pb::Group& given, Group* group);
+pb::Group ToProto(const Group& group);
+// Of what ToProto made.
+Group GroupOf(const pb::Group& stored);
+Size FromProto(const pb::ClaimSize& given);
+pb::ClaimSize ToProto(const Size& size);
 // Of projects: convert_project.cc.
 Project FromProto(const pb::Project& given);
 pb::Project ToProto(const Project& project);

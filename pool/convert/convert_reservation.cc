@@ -32,7 +32,9 @@ std::optional<Refusal> ToReservation(const pb::Reservation& given, Reservation* 
     return Refusal{RefusalCode::kInvalid, "end: it is missing", "end",
                    "say when the reservation ends: 2026-12-01T18:00 Europe/Berlin"};
   if (auto wrong = Read(given.end(), "end", &reservation->end_unix)) return wrong;
-  for (auto [text, field] : {std::pair(&given.project(), "project"), {&given.model(), "model"}})
+  for (auto [text, field] : {std::pair(&given.project(), "project"),
+                             {&given.model(), "model"},
+                             {&given.group(), "group"}})
     if (text->size() > kMaxText)
       return Refusal{RefusalCode::kInvalid,
                      std::string(field) + " of " + std::to_string(text->size()) +
@@ -40,6 +42,7 @@ std::optional<Refusal> ToReservation(const pb::Reservation& given, Reservation* 
                      field, ""};
   reservation->project = given.project();
   reservation->model = given.model();
+  reservation->group = KeptGroup(given.group());
   if (std::string wrong = ParseSelector(given.selector(), &reservation->selector); !wrong.empty())
     return Refusal{RefusalCode::kInvalid, Printable(wrong, kMaxText), "selector", ""};
   return std::nullopt;
@@ -53,6 +56,7 @@ pb::Reservation ToProto(const Reservation& reservation) {
   told.set_end(TimeOfDayText(reservation.end_unix));
   told.set_project(reservation.project);
   told.set_model(reservation.model);
+  told.set_group(NameOfGroup(reservation.group));
   told.set_selector(ToText(reservation.selector));
   told.set_state(reservation.has_begun ? "running" : "upcoming");
   for (const Reservation::Held& one : reservation.held)
@@ -72,6 +76,7 @@ Reservation ReservationOf(const pb::Reservation& stored) {
   reservation.end_unix = stored.end_unix();
   reservation.project = stored.project();
   reservation.model = stored.model();
+  reservation.group = KeptGroup(stored.group());
   (void)ParseSelector(stored.selector(), &reservation.selector);
   for (const std::string& text : stored.held()) {
     const size_t colon = std::min(text.rfind(':'), text.size());

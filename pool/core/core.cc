@@ -9,6 +9,21 @@
 
 namespace farcall::pool {
 
+namespace {
+
+// What a new controller does not know of a host.
+void Forget(Host* host, Ms now) {
+  host->state = HostState::kJoining;
+  host->heard = host->suspect_since = now;
+  host->is_connected = false;
+  host->incarnation = host->beat = 0;
+  host->claims.clear();
+  for (Gpu& gpu : host->gpus) gpu.used_bytes = gpu.used_milli = gpu.claims = gpu.exclusive = 0;
+  host->parked_bytes = 0;
+}
+
+}  // namespace
+
 const Claim* Core::Find(const std::string& id) const {
   if (auto found = claims_.find(id); found != claims_.end()) return &found->second;
   auto gang = gangs_.find(id);
@@ -17,13 +32,14 @@ const Claim* Core::Find(const std::string& id) const {
 
 void Core::Load(std::vector<Claim> claims, std::vector<Host> hosts, Ms now,
                 std::map<std::string, JoinToken> join_tokens, std::vector<Project> projects,
-                std::vector<Reservation> reservations) {
+                std::vector<Reservation> reservations, std::vector<Group> groups) {
   // Beyond what the one before can have given out and not stored.
   constexpr uint64_t kUnstored = 1'000'000;
   now_ = now;
   settled_at_ = After(now, timing_.settle);
   join_tokens_ = std::move(join_tokens);
   LoadProjects(std::move(projects));
+  LoadGroups(std::move(groups));
   for (Reservation& reservation : reservations) {
     last_reservation_ = std::max(last_reservation_, reservation.number);
     revision_ = std::max(revision_, reservation.revision);
@@ -32,13 +48,7 @@ void Core::Load(std::vector<Claim> claims, std::vector<Host> hosts, Ms now,
   }
   LoadGangs(&claims);
   for (Host& host : hosts) {
-    host.state = HostState::kJoining;
-    host.heard = host.suspect_since = now;
-    host.is_connected = false;
-    host.incarnation = host.beat = 0;
-    host.claims.clear();
-    for (Gpu& gpu : host.gpus) gpu.used_bytes = gpu.used_milli = gpu.claims = gpu.exclusive = 0;
-    host.parked_bytes = 0;
+    Forget(&host, now);
     revision_ = std::max(revision_, host.revision);
     std::string name = host.name;
     hosts_[name] = std::move(host);
@@ -47,8 +57,14 @@ void Core::Load(std::vector<Claim> claims, std::vector<Host> hosts, Ms now,
     std::string id = loaded.id;
     Claim& claim = claims_[id] = std::move(loaded);
     if (projects_.count(claim.ask.project) == 0) claim.ask.project = kDefaultProject;
-    if (claim.before) claim.before->ask.project = claim.ask.project;
-    claim.turn = sequencer_->TurnOf(claim.order);
+    if (groups_.count(NameOfGroup(claim.ask.group)) == 0) claim.ask.group.clear();
+    if (claim.before) {
+      claim.before->ask.project = claim.ask.project;
+      claim.before->ask.group = claim.ask.group;
+    }
+    if (claim.state == ClaimState::kPending) claim.ask.Choose(0);
+    GroupOf(claim.ask).demand.Add(claim.ask);
+    claim.turn = SequencerOf(GroupOf(claim.ask)).TurnOf(claim.order);
     claim.created = claim.since = now;
     SetEnds(claim);
     claim.reservation = NumberOf(claim.ask.reservation);
@@ -80,6 +96,7 @@ void Core::Load(std::vector<Claim> claims, std::vector<Host> hosts, Ms now,
     }
     if (WaitsForPlace(claim.state)) CountWaiting(claim, true);
   }
+  for (auto& [name, host] : hosts_) FileHost(host);
   begins_ = BeginsOfReservations();
   MarkReserved();
   for (const auto& [id, claim] : claims_) {
@@ -112,14 +129,16 @@ Effects Core::Apply(const Event& event, Ms now) {
 }
 
 void Core::On(const RequestClaim& event) {
-  Ask ask = event.ask;
-  if (ask.project.empty()) ask.project = kDefaultProject;
+  Ask ask = Completed(event.ask);
   if (auto known = by_key_.find({event.tenant, event.idempotency_key});
       !event.idempotency_key.empty() && known != by_key_.end() &&
       !(event.is_run && IsOver(claims_.at(known->second).state))) {
     const Claim& older = claims_.at(known->second);
     if (!older.is_early) ask.begin_unix = 0;  // it is not kept once it has come
-    if (!event.is_run && (older.ask != ask || older.gang_size != event.members))
+    if (event.ask.placer == Placer::kUnnamed) ask.placer = older.ask.placer;
+    Ask asked = older.ask;
+    asked.Choose(0);
+    if (!event.is_run && (asked != ask || older.gang_size != event.members))
       return Refuse(RefusalCode::kConflict, "this Idempotency-Key was used for another request",
                     "Idempotency-Key", "use a new key for a new request");
     effects_->claim = known->second;
@@ -134,7 +153,8 @@ void Core::On(const RequestClaim& event) {
   if (event.id.empty() || claims_.count(event.id) != 0 || gangs_.count(event.id) != 0)
     return Refuse(RefusalCode::kConflict, "there is a claim '" + event.id + "' already", "id");
   const uint32_t count = std::max(event.members, 1u);
-  if (!MayWait(ask.project, event.tenant, count) || !MayBegin(ask, event.now_unix) || !MayName(ask))
+  if (!MayWait(ask.project, event.tenant, count) || !MayUseGroup(ask, count) ||
+      !MayBegin(ask, event.now_unix) || !MayName(ask))
     return;
   Claim claim;
   claim.id = event.id;
@@ -163,7 +183,8 @@ void Core::On(const RequestClaim& event) {
 void Core::Add(Claim claim) {
   if (!claim.gang.empty()) claim.id = claim.gang + "-" + std::to_string(claim.member);
   claim.order = ++last_order_;
-  claim.turn = sequencer_->TurnOf(claim.order);
+  claim.turn = SequencerOf(GroupOf(claim.ask)).TurnOf(claim.order);
+  GroupOf(claim.ask).demand.Add(claim.ask);
   if (claim.member == 0) effects_->claim = claim.id;
   if (claim.member == 0 && !claim.idempotency_key.empty())
     by_key_[{claim.tenant, claim.idempotency_key}] = claim.id;
@@ -317,6 +338,7 @@ void Core::Move(Claim& claim, ClaimState to, const std::string& reason) {
     claim.was_granted = claim.is_parked = false;
     claim.granted_until = 0;
   }
+  if (to == ClaimState::kPending) claim.ask.Choose(0);
   if (WaitsForPlace(to)) {
     CountWaiting(claim, true);
     Enqueue(claim);

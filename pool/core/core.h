@@ -23,6 +23,7 @@
 #include "pool/core/model/reservation.h"
 #include "pool/core/model/types.h"
 #include "pool/core/placing/gang_placer.h"
+#include "pool/core/placing/group_state.h"
 #include "pool/core/placing/placer.h"
 #include "pool/core/placing/sequencer.h"
 #include "pool/core/placing/turns.h"
@@ -54,6 +55,7 @@ struct Limits {
   size_t join_tokens = 1000;                // not used yet
   size_t projects = 10'000;
   size_t reservations = 1000;
+  size_t groups = 256;
 };
 
 // The time after which a host has surely given a claim up: its clock may run a tenth slower.
@@ -71,6 +73,15 @@ struct Explanation {
   std::string limit;                  // of its project, which it would exceed; empty: none
   std::vector<std::string> preempts;  // claims that leave for it
   std::string preempted_by;           // the claim that it leaves for
+  std::string group;
+  // Of a claim that has alternatives and waits: each of them.
+  struct Alternative {
+    Size size;
+    std::string why, fits_if, limit;
+    bool fits_now = false, could_ever_fit = false;
+  };
+  std::vector<Alternative> alternatives;
+  uint32_t choice = 0;  // of a plan that fits now: which of them
 };
 
 // A claim that waits, in the order in which claims are tried.
@@ -86,14 +97,16 @@ class Core {
       : timing_(timing),
         limits_(limits),
         half_life_(sequencer.half_life),
+        placer_(sequencer.placer),
         sequencer_(MakeSequencer(sequencer.name)) {
     LoadProjects({});
+    LoadGroups({});
   }
 
   // What the store held, before the first event: the clock starts anew for all of it.
   void Load(std::vector<Claim> claims, std::vector<Host> hosts, Ms now,
             std::map<std::string, JoinToken> join_tokens = {}, std::vector<Project> projects = {},
-            std::vector<Reservation> reservations = {});
+            std::vector<Reservation> reservations = {}, std::vector<Group> groups = {});
 
   void LoadAccounts(std::vector<User> users, std::vector<AccessToken> tokens) {
     accounts_.Load(std::move(users), std::move(tokens));
@@ -107,6 +120,11 @@ class Core {
   const std::map<std::string, ProjectState>& projects() const { return projects_; }
   const ProjectState* FindProject(const std::string& name) const;
   const std::map<std::string, Reservation>& reservations() const { return reservations_; }
+  const std::map<std::string, GroupState>& groups() const { return groups_; }
+  const GroupState* FindGroup(const std::string& name) const;
+  // With what the pool, its groups and reservations say where nothing is named; its first
+  // alternative.
+  Ask Completed(Ask ask) const;
   const Accounts& accounts() const { return accounts_; }
   // Of a gang's name: its first member.
   const Claim* Find(const std::string& id) const;
@@ -117,17 +135,23 @@ class Core {
   uint64_t NumberOf(const std::string& reservation) const;
   bool IsKeptFor(const Claim& claim) const { return kept_.count(claim.id) != 0; }
   const Sequencer& sequencer() const { return *sequencer_; }
-  SequencerPolicy sequencer_policy() const { return {std::string(sequencer_->name()), half_life_}; }
+  const Sequencer& SequencerOf(const GroupState& group) const;
+  SequencerPolicy sequencer_policy() const {
+    return {std::string(sequencer_->name()), half_life_, placer_};
+  }
   const Timing& timing() const { return timing_; }
   // Of one that is preempting: until its grace is over.
   Ms LeavesIn(const Claim& claim, Ms now) const {
     return std::max<Ms>(0, claim.since + timing_.preempt_grace - now);
   }
   const Limits& limits() const { return limits_; }
-  // Claims that wait, as they would be tried now if each found a place; the first so many.
+  // Claims that wait, as they would be tried now if each found a place; the first so many of each
+  // group, one group after the other.
   std::vector<Waiting> InOrder(size_t most) const;
+  std::vector<Waiting> InOrder(const GroupState& group, size_t most) const;
   // As Explain for a claim that is not made; and where it would go now.
   //   members  of a gang; 0: of a claim alone
+  //   Before  its group is there
   Explanation Plan(const Ask& ask, uint32_t members, std::optional<GangPlaces>* places) const;
   uint64_t revision() const { return revision_; }
   // In the queue, where a gang is one.
@@ -146,6 +170,7 @@ class Core {
     Shape* shape = nullptr;
     const ProjectState* project = nullptr;
     const TenantPart* tenant = nullptr;
+    const GroupState* group = nullptr;
     bool is_new = false;   // it has a claim that no pass has seen
     bool is_open = false;  // in the pass under way it may still find a place
   };
@@ -173,6 +198,8 @@ class Core {
   void On(const SetHost& event);
   void On(const SetProject& event);  // this and the next: core_projects.cc
   void On(const DeleteProject& event);
+  void On(const SetGroup& event);  // this and the next: core_groups.cc
+  void On(const DeleteGroup& event);
   void On(const SetLabels& event);  // this and the next: core_config.cc
   void On(const ApplyConfig& event);
   void On(const AccountEvent& event);  // core_accounts.cc
@@ -195,6 +222,7 @@ class Core {
   // Why the host's GPUs have no room for so much; "": they have.
   std::string NoRoom(const Claim& claim, const Ask& ask, uint64_t memory_bytes) const;
   uint64_t BytesOf(const Ask& ask, const Host& host, const std::vector<uint32_t>& devices) const;
+  void SetAsk(Claim& claim, const Ask& ask);
   void ChangeAsk(Claim& claim, const Ask& ask);
   void Propose(Claim& claim, const Ask& ask);
   void OnReportedQuota(Claim& claim, const ReportedClaim& told);
@@ -230,6 +258,7 @@ class Core {
 
   // Configuration (core_config.cc).
   bool CanBe(const ApplyConfig& event);
+  bool CanBeGroups(const ApplyConfig& event, const std::set<std::string>& projects);
   void ApplyUser(const User& user, int64_t now_unix);
 
   // Times of day (core_reserve.cc).
@@ -252,6 +281,22 @@ class Core {
   // Why a claim that has its place may not run until then; "": it may.
   std::string EndsTooLate(const Claim& claim, Ms ends) const;
   std::string BrokenReservation() const;
+
+  // Groups (core_groups.cc).
+  const GroupState& GroupOf(const Ask& ask) const;
+  GroupState& GroupOf(const Ask& ask);
+  bool RemembersUsage() const;  // any of their sequencers
+  void Establish(const Group& group);
+  void LoadGroups(std::vector<Group> groups);
+  void PutGroup(Group group);
+  std::string GroupOfHost(const Host& host) const;
+  void FileHost(Host& host);  // under its group
+  static std::string FaultAmong(const Group& group, const std::map<std::string, Group>& groups);
+  std::map<std::string, Group> Groups() const;
+  bool MayUseGroup(const Ask& ask, uint32_t claims);
+  static std::string ProjectsText(const Group& group);
+  std::string GroupLimitOf(const Claim& claim) const;
+  std::string BrokenGroup() const;
 
   // Projects (core_projects.cc).
   void LoadProjects(std::vector<Project> projects);
@@ -291,13 +336,18 @@ class Core {
   std::vector<Line*> OpenLines();
   size_t CloseLines(Shape& shape) const;
   static bool IsBehind(const Shape& shape, const Rank& rank);
-  // Whether it fits somewhere; if not, the shape has failed for it.
-  std::optional<GangPlaces> PlacesFor(Shape& shape, const Claim& claim);
+  void NoteFailure(Shape& shape, const Rank& rank, bool is_of_all_hosts);
+  // Of a claim's alternatives, those that may have a place: from the first to before the second.
+  static std::pair<uint32_t, uint32_t> ChoicesOf(const Claim& claim);
+  void Choose(const Claim& claim, uint32_t choice);  // with all of its gang
+  bool CouldFit(const std::vector<const Host*>& freed, const Claim& claim) const;
+  void TryLines(const GroupState& group, const std::vector<Line*>& open);
   // On hosts to which capacity has come; nullptr: on any.
   std::optional<GangPlaces> Look(const std::vector<const Host*>* freed, const Claim& claim) const;
   void PlaceKept();
   uint32_t PlaceOf(const Claim& claim) const;  // in the queue, from 1; 0: far behind
   std::string RuleOf(const Claim& claim) const;
+  void TellAlternatives(const Claim& claim, Explanation* told) const;
   void ForgetRefusals();
   void Schedule();
   bool TryPlace(Shape& shape, Claim& claim);
@@ -314,9 +364,10 @@ class Core {
   std::vector<std::string> ShutModels(const Claim& claim, bool by_deserved) const;
   // Whether it is below what it deserves, were `all` what it used.
   static bool IsInQuota(const ProjectState& state, const Amounts& all);
-  Turns::Value ValueOf(const ProjectState& project, const TenantPart* tenant) const;
-  Turns::Value ValueWith(const ProjectState& project, const TenantPart* tenant,
-                         const Amounts& more) const;
+  Turns::Value ValueOf(const Sequencer& sequencer, const ProjectState& project,
+                       const TenantPart* tenant) const;
+  Turns::Value ValueWith(const Sequencer& sequencer, const ProjectState& project,
+                         const TenantPart* tenant, const Amounts& more) const;
   void Accrue(UseState* use);
   void CountCapacity();
   void SweepUsage();
@@ -326,6 +377,7 @@ class Core {
 
   // Claims that leave for others (core_preempt.cc).
   void Preempt(const Claim& claim);
+  bool PreemptBy(const Claim& claim);  // as it is, without its alternatives
   std::vector<std::string> LeavingFor(const std::string& owner) const;
   void SetLeaving(Claim& victim, const std::string& owner);
   static bool IsUsed(const Claim& claim);
@@ -342,6 +394,7 @@ class Core {
     bool IsOn(const std::string& host) const;
   };
   void KeepPlaces();
+  void KeepPlacesOf(const GroupState& group);
   std::optional<GangPlaces> PlacesToKeep(const Claim& claim) const;
   bool IsStillGood(const Claim& claim, const Place& place) const;
   void MarkKeptOn(const Claim& owner, const Kept& kept, const Place& place);
@@ -364,6 +417,7 @@ class Core {
   const Timing timing_;
   const Limits limits_;
   const Ms half_life_;
+  const Placer placer_;
   std::unique_ptr<const Sequencer> sequencer_;
   Ms now_ = 0, settled_at_ = 0;
   std::map<std::string, Claim> claims_;
@@ -380,6 +434,8 @@ class Core {
   };
   std::map<std::string, TenantUse> tenants_;
   std::map<std::string, ProjectState> projects_;  // by name
+  std::map<std::string, GroupState> groups_;      // by what people call them
+  GroupState* default_group_ = nullptr;           // of them
   std::map<std::string, Shape> shapes_;
   std::set<std::pair<std::string, LineKey>> new_lines_;  // by shape
   size_t pending_count_ = 0;

@@ -28,8 +28,8 @@ bool CouldTake(const Gpu& gpu, const Ask& ask) {
 }
 
 bool MayKeepOn(const Host& host, const Claim& claim) {
-  return host.state == HostState::kReady && !host.is_closed() && AllowsNet(host, claim.ask) &&
-         claim.avoid.count(host.name) == 0 &&
+  return claim.ask.group == host.group && host.state == HostState::kReady && !host.is_closed() &&
+         AllowsNet(host, claim.ask) && claim.avoid.count(host.name) == 0 &&
          (claim.ask.host.empty() || claim.ask.host == host.name) &&
          MatchesHost(claim.ask.selector, host.name, host.labels);
 }
@@ -67,6 +67,9 @@ void Core::DropKept(const std::string& owner, bool is_placed) {
   Spare(owner);
   const GangPlaces places = kept_.at(owner).places;
   kept_.erase(owner);
+  if (auto claim = claims_.find(owner);
+      !is_placed && claim != claims_.end() && claim->second.state == ClaimState::kPending)
+    Choose(claim->second, 0);
   // For those who were kept out.
   if (!is_placed)
     for (const Place& place : places) {
@@ -83,16 +86,33 @@ void Core::KeepPlaces() {
   for (const auto& [owner, kept] : kept_)
     if (!IsStillGood(owner, kept)) over.push_back(owner);
   for (const std::string& owner : over) DropKept(owner, false);
-  if (kept_.size() >= kMaxKept || pending_count_ == 0) return;
+  if (pending_count_ == 0) return;
+  for (const auto& [name, group] : groups_) KeepPlacesOf(group);
+}
+
+void Core::KeepPlacesOf(const GroupState& group) {
+  size_t kept = static_cast<size_t>(std::count_if(kept_.begin(), kept_.end(), [&](const auto& one) {
+    return &GroupOf(claims_.at(one.first).ask) == &group;
+  }));
+  if (kept >= kMaxKept) return;
   std::vector<const Claim*> aged;
-  for (const Waiting& waiting : InOrder(kMaxKept))
+  for (const Waiting& waiting : InOrder(group, kMaxKept))
     if (waiting.limit.empty() && now_ - waiting.claim->since >= timing_.aging &&
         kept_.count(waiting.claim->id) == 0)
       aged.push_back(waiting.claim);
   for (const Claim* claim : aged) {
-    if (kept_.size() >= kMaxKept) break;
-    std::optional<GangPlaces> places = PlacesToKeep(*claim);
-    if (!places) continue;
+    if (kept >= kMaxKept) break;
+    std::optional<GangPlaces> places;
+    const auto [first, last] = ChoicesOf(*claim);
+    for (uint32_t choice = first; choice < last && !places; ++choice) {
+      Choose(*claim, choice);
+      places = PlacesToKeep(*claim);
+    }
+    if (!places) {
+      Choose(*claim, first);
+      continue;
+    }
+    ++kept;
     kept_[claim->id] = {*places, now_, {}};
     for (const Place& place : *places) Say("claim_place_kept", claim->id, place.host, "");
     MarkKept();
@@ -175,7 +195,7 @@ void Core::MarkKeptOn(const Claim& owner, const Kept& kept, const Place& place) 
       milli += guest.held_milli();
     }
     gpu.kept_for = owner.rank();
-    gpu.is_kept_strictly = sequencer_->is_by_project();
+    gpu.is_kept_strictly = SequencerOf(GroupOf(owner.ask)).is_by_project();
     gpu.guest_bytes = gpu.memory_bytes - std::min(gpu.memory_bytes, bytes);
     gpu.guest_milli = kWholeMilli - std::min(kWholeMilli, milli);
   }

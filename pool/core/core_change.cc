@@ -41,6 +41,14 @@ void Core::On(const ChangeClaim& event) {
     return Refuse(RefusalCode::kConflict,
                   "claim '" + claim->id + "' is " + std::string(ToText(claim->state)), "id");
   Ask ask = Changed(claim->ask, event);
+  if (!ask.sizes.empty() && (event.memory_bytes || event.share_milli)) {
+    if (WaitsForPlace(claim->state))
+      return Refuse(RefusalCode::kConflict,
+                    "claim '" + claim->id + "' waits with alternatives, each of its own size", "id",
+                    "release it and ask anew");
+    ask.sizes.clear();  // from now on it is what it is changed to
+    ask.choice = 0;
+  }
   if (auto [wrong, field] = FaultOf(ask); !wrong.empty())
     return Refuse(RefusalCode::kInvalid, wrong, field);
   if (ask == claim->ask) return;
@@ -65,6 +73,14 @@ void Core::On(const ChangeClaim& event) {
   for (Claim* member : MembersOf(*claim)) ChangeAsk(*member, ask);
 }
 
+void Core::SetAsk(Claim& claim, const Ask& ask) {
+  Demand& demand = GroupOf(claim.ask).demand;
+  demand.Remove(claim.ask);
+  claim.ask = ask;
+  demand.Add(claim.ask);
+  SetEnds(claim);
+}
+
 void Core::ChangeAsk(Claim& claim, const Ask& ask) {
   const bool waits = WaitsForPlace(claim.state);
   if (waits) {
@@ -74,8 +90,7 @@ void Core::ChangeAsk(Claim& claim, const Ask& ask) {
   if (claim.state == ClaimState::kPreempting) Spare(claim.preempted_by);  // judged anew
   const bool is_held = HoldsGpus(claim);
   if (is_held) CountPreemptible(claim, false);
-  claim.ask = ask;
-  SetEnds(claim);
+  SetAsk(claim, ask);
   if (is_held) CountPreemptible(claim, true);
   if (waits) {
     claim.avoid.clear();  // who refused that may take this
@@ -140,8 +155,7 @@ void Core::Propose(Claim& claim, const Ask& ask) {
   if (claim.state == ClaimState::kPreempting) Spare(claim.preempted_by);  // judged anew
   Count(claim, host, false);
   claim.before = Claim::Before{claim.ask, claim.memory_bytes};
-  claim.ask = ask;
-  SetEnds(claim);
+  SetAsk(claim, ask);
   claim.memory_bytes = bytes;
   effects_->quota_revision = ++claim.quota_revision;
   Count(claim, host, true);
@@ -165,8 +179,7 @@ void Core::EndChange(Claim& claim, const std::string& refused) {
   if (!refused.empty()) {
     claim.refused_revision = claim.quota_revision;
     claim.change_refused = refused;
-    claim.ask = claim.before->ask;
-    SetEnds(claim);
+    SetAsk(claim, claim.before->ask);
     claim.memory_bytes = claim.before->memory_bytes;
     ++claim.quota_revision;
   }

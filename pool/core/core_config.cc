@@ -41,6 +41,17 @@ Fields FieldsOf(const Project& project) {
   return fields;
 }
 
+Fields FieldsOf(const Group& group) {
+  Fields fields = {{"selector", ToText(group.selector)},
+                   {"sequencer", group.sequencer},
+                   {"placer", std::string(ToText(group.placer))},
+                   {"max_pending", group.max_pending == 0 ? "" : std::to_string(group.max_pending)},
+                   {"max_claims", group.max_claims == 0 ? "" : std::to_string(group.max_claims)}};
+  for (const std::string& host : group.hosts) fields["host " + host] = "yes";
+  for (const std::string& project : group.projects) fields["project " + project] = "yes";
+  return fields;
+}
+
 std::string RoleText(const RoleBinding& binding) {
   return std::string(ToText(binding.role)) +
          (binding.project.empty() ? "" : " in " + binding.project);
@@ -90,6 +101,7 @@ void Core::On(const SetLabels& event) {
   Host& host = *to_change;
   if (host.labels == event.labels) return;
   host.labels = event.labels;
+  FileHost(host);
   Store(host);
   Say("host_labelled", "", host.name, "");
   CapacityCame(&host);  // for claims that ask for what it is now
@@ -101,7 +113,8 @@ bool Core::CanBe(const ApplyConfig& event) {
     Refuse(RefusalCode::kInvalid, std::move(message), std::move(field), std::move(hint));
     return false;
   };
-  if (event.projects.size() + event.users.size() + event.hosts.size() > kMaxObjects)
+  if (event.projects.size() + event.groups.size() + event.users.size() + event.hosts.size() >
+      kMaxObjects)
     return wrong("more than " + std::to_string(kMaxObjects) + " objects", "");
   std::set<std::string> projects, users, hosts;
   for (const Project& project : event.projects) {
@@ -112,6 +125,7 @@ bool Core::CanBe(const ApplyConfig& event) {
       return wrong(of + "there is no project '" + parent + "' above it", "name");
     if (!projects.insert(project.name).second) return wrong(of + "it is there twice", "name");
   }
+  if (!CanBeGroups(event, projects)) return false;
   for (const User& user : event.users) {
     const std::string of = "user '" + user.name.substr(0, 64) + "': ";
     if (!IsAccountName(user.name))
@@ -141,6 +155,37 @@ bool Core::CanBe(const ApplyConfig& event) {
   return true;
 }
 
+// With those that there are and are not declared.
+bool Core::CanBeGroups(const ApplyConfig& event, const std::set<std::string>& projects) {
+  auto wrong = [&](const Group& group, const std::string& message, std::string field) {
+    Refuse(RefusalCode::kInvalid, "group '" + group.name.substr(0, 64) + "': " + message,
+           std::move(field));
+    return false;
+  };
+  std::map<std::string, Group> all = Groups();
+  std::set<std::string> names;
+  for (const Group& group : event.groups) {
+    if (auto [fault, field] = FaultOf(group); !fault.empty()) return wrong(group, fault, field);
+    if (!group.sequencer.empty() && MakeSequencer(group.sequencer) == nullptr)
+      return wrong(group,
+                   "sequencer '" + group.sequencer.substr(0, 64) + "': fifo, lifo, drf or fair",
+                   "sequencer");
+    for (const std::string& project : group.projects)
+      if (projects_.count(project) == 0 && projects.count(project) == 0)
+        return wrong(group, "there is no project '" + project + "'", "projects");
+    if (!names.insert(group.name).second) return wrong(group, "it is there twice", "name");
+    all[group.name] = group;
+  }
+  if (all.size() > limits_.groups) {
+    Refuse(RefusalCode::kTooMany, "more than " + std::to_string(limits_.groups) + " groups", "");
+    return false;
+  }
+  for (const Group& group : event.groups)
+    if (std::string fault = FaultAmong(group, all); !fault.empty())
+      return wrong(group, fault, "hosts");
+  return true;
+}
+
 void Core::ApplyUser(const User& user, int64_t now_unix) {
   const User* known = accounts_.FindUser(user.name);
   if (known == nullptr) return On(AccountEvent{AddUser{user}, now_unix});
@@ -163,6 +208,12 @@ void Core::On(const ApplyConfig& event) {
                                  known == nullptr ? Fields() : FieldsOf(known->project),
                                  FieldsOf(project)));
   }
+  for (const Group& group : sorted.groups) {
+    const GroupState* known = FindGroup(group.name);
+    changes.push_back(Difference("group", group.name, known == nullptr,
+                                 known == nullptr ? Fields() : FieldsOf(known->group),
+                                 FieldsOf(group)));
+  }
   for (const User& user : sorted.users) {
     const User* known = accounts_.FindUser(user.name);
     changes.push_back(Difference("user", user.name, known == nullptr,
@@ -176,6 +227,8 @@ void Core::On(const ApplyConfig& event) {
   auto differs = [&] { return changes[at++].action != "none" && !effects_->refusal; };
   for (const Project& project : sorted.projects)
     if (differs()) On(SetProject{project, {}});
+  for (const Group& group : sorted.groups)
+    if (differs()) PutGroup(group);  // a host may go from one of them to another
   for (const User& user : sorted.users)
     if (differs()) ApplyUser(user, event.now_unix);
   for (const auto& [name, labels] : sorted.hosts)

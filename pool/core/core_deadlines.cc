@@ -19,6 +19,7 @@ void Core::Expire(Claim& claim) {
       gang->second.erase(claim.member);
       if (gang->second.empty()) gangs_.erase(gang);
     }
+    GroupOf(claim.ask).demand.Remove(claim.ask);
     claims_.erase(std::string(claim.id));
     return;
   }

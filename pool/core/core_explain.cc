@@ -29,6 +29,7 @@ std::string AskText(const Ask& ask) {
   if (ask.share_milli != 0) text += " and " + MilliText(ask.share_milli);
   if (ask.net_bytes_per_s != 0) text += " and " + ByteRateText(ask.net_bytes_per_s);
   if (ask.count != 1) text += ", " + std::to_string(ask.count) + " times on one host";
+  if (!ask.sizes.empty() && !ask.model.empty()) text += ", of model " + ask.model;
   return text;
 }
 
@@ -47,6 +48,7 @@ std::string Why(const Claim& claim, const Pass& pass, uint32_t place) {
   add(Filter::kNotReady, "on silent hosts");
   add(Filter::kClosed, "on hosts that are closed");
   add(Filter::kOtherHost, "on other hosts than asked for");
+  add(Filter::kGroup, "on hosts of other groups");
   add(Filter::kSelector, "on hosts that its selector leaves out");
   add(Filter::kNetwork, "on hosts that allow less of the network");
   add(Filter::kRefused, "refused by the host's ledger");
@@ -71,6 +73,10 @@ std::string Why(const Claim& claim, const Pass& pass, uint32_t place) {
 // The filter that stands in the way of the most GPUs, if it alone were gone.
 std::string FitsIf(const Claim& claim, const Pass& pass, const std::string& limit) {
   const Ask& ask = claim.ask;
+  if (limit.rfind("group '", 0) == 0)
+    return "an operator lets its project use the group, or it asks for another one";
+  if (limit.rfind("the limit of group", 0) == 0)
+    return "a claim of its group ends, or that limit is raised";
   if (!limit.empty()) return "a claim of its project ends, or that limit is raised";
   if (!pass.could_ever_fit)
     return pass.gpus == 0 ? "a host joins the pool" : "it asks for less, or a larger host joins";
@@ -108,14 +114,16 @@ std::string PartText(double part) {
 
 // As "fair: project research (1.5 % of the pool, weight 2, in its deserved quota)".
 std::string Core::RuleOf(const Claim& claim) const {
-  std::string rule(sequencer_->name());
+  const GroupState& group = GroupOf(claim.ask);
+  std::string rule(SequencerOf(group).name());
+  if (groups_.size() > 1) rule += " in group " + group.group.name;
   if (claim.ask.queue_priority != 0)
     rule += ", queue priority " + std::to_string(claim.ask.queue_priority) + " first";
   std::vector<const ProjectState*> path;
   for (const ProjectState* at = &projects_.at(claim.ask.project); at != nullptr; at = at->parent)
     path.insert(path.begin(), at);
   for (const ProjectState* at : path) {
-    const Turns::Value value = ValueOf(*at, nullptr);
+    const Turns::Value value = ValueOf(SequencerOf(group), *at, nullptr);
     rule += path.front() == at ? ": project " : "; ";
     rule += at->project.name + " holds " + PartText(DominantShare(at->used, capacity_)) +
             " of the pool, weight " + std::to_string(at->project.weight);
@@ -136,7 +144,7 @@ std::string Core::RuleOf(const Claim& claim) const {
 }
 
 uint32_t Core::PlaceOf(const Claim& claim) const {
-  const std::vector<Waiting> order = InOrder(kMaxPlaces);
+  const std::vector<Waiting> order = InOrder(GroupOf(claim.ask), kMaxPlaces);
   for (size_t i = 0; i < order.size(); ++i)
     if (order[i].claim == &claim) return static_cast<uint32_t>(i) + 1;
   return 0;
@@ -147,6 +155,7 @@ Explanation Core::Explain(const Claim& of) const {
   const Claim& claim = WaitsAsWhole(of) ? LeaderOf(of) : of;
   Explanation told;
   told.state = claim.state;
+  told.group = NameOfGroup(claim.ask.group);
   if (claim.state == ClaimState::kPreempting) {
     const Ms left = std::max<Ms>(0, claim.since + timing_.preempt_grace - now_);
     told.why = "on " + claim.host +
@@ -191,6 +200,7 @@ Explanation Core::Explain(const Claim& of) const {
   told.rule = RuleOf(claim);
   told.fits_if = FitsIf(claim, told.pass, told.limit);
   if (!told.limit.empty()) told.why += "; it waits for " + told.limit;
+  TellAlternatives(claim, &told);
   if (std::string early = WhyEarly(claim); !early.empty()) told.why += "; " + early;
   told.preempts = LeavingFor(claim.id);
   if (auto kept = kept_.find(claim.id); kept != kept_.end()) {
@@ -212,7 +222,31 @@ Explanation Core::Explain(const Claim& of) const {
   return told;
 }
 
-Explanation Core::Plan(const Ask& ask, uint32_t members, std::optional<GangPlaces>* places) const {
+// Of each why it has no place.
+void Core::TellAlternatives(const Claim& claim, Explanation* told) const {
+  if (claim.ask.sizes.empty()) return;
+  Claim asks = claim;
+  for (uint32_t choice = 0; choice < claim.ask.choices(); ++choice) {
+    asks.ask.Choose(choice);
+    asks.shut_models = ShutModels(asks, false);
+    const Pass pass = Examine(hosts_, asks);
+    Explanation::Alternative& one = told->alternatives.emplace_back();
+    one.size = claim.ask.sizes[choice];
+    one.limit = LimitOf(asks, AskedBy(asks));
+    one.fits_now = one.limit.empty() && FindPlaces(hosts_, asks).has_value();
+    one.could_ever_fit = pass.could_ever_fit;
+    one.why = Why(asks, pass, 0);
+    if (!one.limit.empty()) one.why += "; it waits for " + one.limit;
+    if (!one.fits_now) one.fits_if = FitsIf(asks, pass, one.limit);
+    // Of all of it: whether any of them could.
+    told->pass.could_ever_fit = told->pass.could_ever_fit || pass.could_ever_fit;
+  }
+  told->why += "; the first of " + std::to_string(claim.ask.choices()) + " alternatives";
+}
+
+Explanation Core::Plan(const Ask& asked, uint32_t members,
+                       std::optional<GangPlaces>* places) const {
+  const Ask ask = Completed(asked);
   Claim claim;
   claim.ask = ask;
   claim.created = now_;
@@ -224,9 +258,21 @@ Explanation Core::Plan(const Ask& ask, uint32_t members, std::optional<GangPlace
     claim.gang_size = members;
   }
   Explanation told;
+  told.group = NameOfGroup(ask.group);
   told.pass = Examine(hosts_, claim);
-  *places = FindPlaces(hosts_, claim);
   told.why = Why(claim, told.pass, 0);
+  told.limit = GroupLimitOf(claim);
+  if (FindProject(ask.project) != nullptr) TellAlternatives(claim, &told);
+  if (!told.limit.empty()) {
+    told.why += "; it waits for " + told.limit;
+    return told;
+  }
+  for (uint32_t choice = 0; choice < ask.choices(); ++choice) {
+    claim.ask.Choose(choice);
+    *places = FindPlaces(hosts_, claim, &GroupOf(ask).demand);
+    told.choice = choice;
+    if (*places) break;
+  }
   return told;
 }
 

@@ -105,12 +105,22 @@ void Core::FollowInGang(const Claim& claim) {
 std::string Core::NeverFits(const Claim& claim) const {
   std::string what = "a gang of ";
   what += std::to_string(claim.members()) + " can never start: ";
-  const Pass pass = Examine(hosts_, claim);
+  Pass pass = Examine(hosts_, claim);
+  Claim other = claim;
+  for (uint32_t i = 1; i < claim.ask.choices() && !pass.could_ever_fit; ++i) {
+    other.ask.Choose(i);
+    pass = Examine(hosts_, other);
+  }
   // Without hosts nobody knows yet.
   if (pass.gpus != 0 && !pass.could_ever_fit)
     return what + "the pool's " + std::to_string(pass.gpus) +
            " GPUs, were they all free, have room for " + std::to_string(pass.members_ever) +
            " of its members";
+  if (const Group& group = GroupOf(claim.ask).group;
+      group.max_claims != 0 && claim.members() > group.max_claims)
+    return what + "group '" + group.name + "' has at most " + std::to_string(group.max_claims) +
+           " claims";
+  if (!claim.ask.sizes.empty()) return "";  // limits that one of them exceeds another may not
   const Amounts amounts = AskedBy(claim);
   for (const ProjectState* at = FindProject(claim.ask.project); at != nullptr; at = at->parent) {
     const Project& project = at->project;

@@ -66,6 +66,7 @@ void Core::On(const HostReport& report) {
   if (is_new) {
     host.name = report.host;
     host.incarnation = report.incarnation;
+    FileHost(host);
     Say("host_joining", "", host.name, "");
     Store(host);
   }
@@ -203,7 +204,9 @@ void Core::Adopt(Host& host, const ReportedClaim& told) {
   claim.epoch = told.epoch;
   claim.quota_revision = told.quota_revision;
   claim.order = ++last_order_;
-  claim.turn = sequencer_->TurnOf(claim.order);
+  claim.ask.group = host.group;
+  claim.turn = SequencerOf(GroupOf(claim.ask)).TurnOf(claim.order);
+  GroupOf(claim.ask).demand.Add(claim.ask);
   claim.host = host.name;
   claim.devices = told.devices;
   claim.sessions = told.sessions;

@@ -86,6 +86,7 @@ void Core::On(const JoinHost& event) {
   if (host.name.empty()) {
     host.name = event.host;
     host.heard = now_;
+    FileHost(host);
   }
   host.credential = event.credential;
   Store(host);

@@ -46,14 +46,25 @@ std::vector<std::string> Core::LeavingFor(const std::string& owner) const {
   return {leaving->second.begin(), leaving->second.end()};
 }
 
+// For the first of its alternatives for which anybody may leave.
 void Core::Preempt(const Claim& claim) {
   // Who is parked waits for its own place, which others leave when they end.
   if (claim.state == ClaimState::kParked) return;
   if (preemptible_.empty() || now_ < settled_at_ || !LeavingFor(claim.id).empty()) return;
+  const uint32_t before = claim.ask.choice;
+  for (uint32_t choice = 0; choice < claim.ask.choices(); ++choice) {
+    Choose(claim, choice);
+    if (PreemptBy(claim)) return;
+  }
+  Choose(claim, before);
+}
+
+bool Core::PreemptBy(const Claim& claim) {
   const bool by_priority = preemptible_.begin()->first < claim.ask.queue_priority;
   std::set<const Claim*> reclaimable;
   if (MayReclaim(claim)) reclaimable = Reclaimable(claim);
-  if ((!by_priority && reclaimable.empty()) || !LimitOf(claim, AskedBy(claim)).empty()) return;
+  if ((!by_priority && reclaimable.empty()) || !LimitOf(claim, AskedBy(claim)).empty())
+    return false;
   Leavers leavers;
   for (const auto& [priority, claims] : preemptible_)
     for (const auto& [id, other] : claims)
@@ -62,7 +73,7 @@ void Core::Preempt(const Claim& claim) {
   Claim asks = claim;
   asks.shut_models = ShutModels(claim, /*by_deserved=*/!by_priority);
   std::optional<Eviction> found = FindEviction(hosts_, leavers, asks);
-  if (!found || !LimitOf(claim, AmountsAt(claim, found->places)).empty()) return;
+  if (!found || !LimitOf(claim, AmountsAt(claim, found->places)).empty()) return false;
   kept_[claim.id] = {found->places, now_, {}};
   std::set<const Claim*> victims;
   for (const std::string& id : found->victims)
@@ -78,6 +89,7 @@ void Core::Preempt(const Claim& claim) {
   Say("claim_preempts", claim.id, found->places.front().host,
       std::to_string(leave.size()) + " claim(s)");
   MarkKept();
+  return true;
 }
 
 void Core::PreemptLater() {

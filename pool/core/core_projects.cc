@@ -126,6 +126,11 @@ void Core::On(const DeleteProject& event) {
     return Refuse(RefusalCode::kConflict,
                   "project '" + event.name + "' is named by roles or tokens", "name",
                   "farcall pool user list and farcall pool token list show them");
+  for (const auto& [name, state] : groups_)
+    if (std::count(state.group.projects.begin(), state.group.projects.end(), event.name) != 0)
+      return Refuse(RefusalCode::kConflict,
+                    "project '" + event.name + "' is named by group '" + name + "'", "name",
+                    "change that one first: farcall pool group set");
   projects_.erase(found);
   effects_->projects.insert(event.name);
   Say("project_deleted", "", "", event.name);
@@ -157,6 +162,7 @@ bool Core::MayWait(const std::string& name, const std::string& tenant, uint32_t 
 void Core::CountWaiting(const Claim& claim, bool waits) {
   const size_t one = waits ? 1 : size_t{0} - 1;
   for (ProjectState* state : LineageOf(claim.ask.project)) state->pending += one;
+  GroupOf(claim.ask).pending += one;
   auto& tenants = projects_.at(claim.ask.project).tenants;
   tenants[claim.tenant].pending += one;  // SweepUsage forgets it
 }
@@ -196,6 +202,7 @@ void Core::CountUse(const Claim& claim, const Host& host, bool held) {
     state->held += one;
     CountModels(state, claim, host, held);
   }
+  GroupOf(claim.ask).held += one;
   TenantPart& part = projects_.at(claim.ask.project).tenants[claim.tenant];
   Accrue(&part);
   count(&part.used);

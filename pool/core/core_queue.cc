@@ -12,10 +12,20 @@ namespace farcall::pool {
 std::string Core::ShapeOf(const Claim& claim) const {
   if (claim.state == ClaimState::kParked) return std::string("\r").append(claim.id);
   const Ask& ask = claim.ask;
-  std::string shape = std::to_string(ask.count) + ' ' + std::to_string(ask.memory_bytes) + ' ' +
-                      std::to_string(ask.share_milli) + ' ' + std::to_string(ask.net_bytes_per_s) +
-                      (ask.spread ? " s " : " p ") + std::to_string(ask.model.size()) + ' ' +
-                      ask.model + ask.host;
+  auto text = [](uint32_t count, uint64_t memory_bytes, uint32_t share_milli) {
+    return std::to_string(count) + ' ' + std::to_string(memory_bytes) + ' ' +
+           std::to_string(share_milli) + ' ';
+  };
+  std::string shape;
+  // Whichever of its alternatives it has the numbers of.
+  for (const Size& size : ask.sizes)
+    shape += text(size.count, size.memory_bytes, size.share_milli) +
+             std::to_string(size.model.size()) + ' ' + size.model + '\b';
+  if (ask.sizes.empty()) shape = text(ask.count, ask.memory_bytes, ask.share_milli);
+  const std::string model = ask.sizes.empty() ? ask.model : "";
+  shape += std::to_string(ask.net_bytes_per_s) + " psf"[1 + static_cast<size_t>(ask.placer)] +
+           std::to_string(model.size()) + ' ' + model + ask.host;
+  if (!ask.group.empty()) shape += '\x01' + ask.group;
   if (!claim.gang.empty()) shape += '\a' + std::to_string(claim.gang_size);
   if (!ask.selector.is_empty()) shape += '\v' + ToText(ask.selector);
   if (!claim.avoid.empty()) shape += '\n' + claim.id;
@@ -43,6 +53,7 @@ void Core::Enqueue(const Claim& one) {
   line.shape = &shape;
   line.project = &projects_.at(claim.ask.project);
   line.tenant = &line.project->tenants.at(claim.tenant);
+  line.group = &GroupOf(claim.ask);
   line.claims[claim.rank()] = claim.id;
   shape.ranks[claim.rank()] = &line;
   line.is_new = true;
@@ -111,25 +122,42 @@ bool Core::IsBehind(const Shape& shape, const Rank& rank) {
 std::optional<GangPlaces> Core::Look(const std::vector<const Host*>* freed,
                                      const Claim& claim) const {
   if (claim.state == ClaimState::kParked) return OwnPlaces(claim);
+  const Demand* demand = &GroupOf(claim.ask).demand;
   // A gang may need the others as well; but without room for a member more, it has none.
   if (freed != nullptr && claim.members() != 1 && FindPlace(*freed, claim)) freed = nullptr;
-  return freed != nullptr ? FindPlaces(*freed, claim) : FindPlaces(hosts_, claim);
+  return freed != nullptr ? FindPlaces(*freed, claim, demand) : FindPlaces(hosts_, claim, demand);
 }
 
-std::optional<GangPlaces> Core::PlacesFor(Shape& shape, const Claim& claim) {
-  const bool is_behind = IsBehind(shape, claim.rank());
-  if (is_behind && shape.failed_at == capacity_version_) return std::nullopt;
-  std::optional<std::vector<const Host*>> freed;
-  if (is_behind) freed = FreedSince(shape.failed_at);
-  std::optional<GangPlaces> places = Look(freed ? &*freed : nullptr, claim);
-  if (places) return places;
+void Core::NoteFailure(Shape& shape, const Rank& rank, bool is_of_all_hosts) {
   shape.failed_at = capacity_version_;
   // Ranks differ only where a place is kept for somebody.
   if (!kept_.empty())
-    shape.failed = claim.rank();
-  else if (!freed)
+    shape.failed = rank;
+  else if (is_of_all_hosts)
     shape.failed = kFirstRank;
-  return std::nullopt;
+}
+
+// Whoever is parked has its place already.
+std::pair<uint32_t, uint32_t> Core::ChoicesOf(const Claim& claim) {
+  if (claim.state == ClaimState::kParked) return {claim.ask.choice, claim.ask.choice + 1};
+  return {0, claim.ask.choices()};
+}
+
+void Core::Choose(const Claim& claim, uint32_t choice) {
+  if (claim.ask.choice == choice) return;
+  for (Claim* member : MembersOf(claim)) member->ask.Choose(choice);
+}
+
+// Whether one member, at least, of any of its alternatives fits there.
+bool Core::CouldFit(const std::vector<const Host*>& freed, const Claim& claim) const {
+  if (claim.state == ClaimState::kParked) return OwnPlaces(claim).has_value();
+  if (claim.ask.sizes.empty()) return FindPlace(freed, claim).has_value();
+  Claim asks = claim;
+  for (uint32_t choice = 0; choice < claim.ask.choices(); ++choice) {
+    asks.ask.Choose(choice);
+    if (FindPlace(freed, asks)) return true;
+  }
+  return false;
 }
 
 // Lines to be looked at: those that are new, and where capacity has come all of the shapes that it
@@ -146,10 +174,7 @@ std::vector<Core::Line*> Core::OpenLines() {
       // What finds no room for the first finds none for anybody.
       if (std::optional<std::vector<const Host*>> freed = FreedSince(shape.failed_at)) {
         const Claim& claim = claims_.at(shape.ranks.begin()->second->claims.begin()->second);
-        const bool could_fit = claim.state == ClaimState::kParked
-                                   ? OwnPlaces(claim).has_value()
-                                   : FindPlace(*freed, claim).has_value();
-        if (!could_fit) {
+        if (!CouldFit(*freed, claim)) {
           shape.failed_at = capacity_version_;
           if (!kept_.empty()) shape.failed = first;
           continue;
@@ -165,9 +190,9 @@ std::vector<Core::Line*> Core::OpenLines() {
 
 // Where places are kept from everybody else, whose they are has them as soon as they are free.
 void Core::PlaceKept() {
-  if (!sequencer_->is_by_project()) return;
   std::vector<std::string> owners;
-  for (const auto& [owner, kept] : kept_) owners.push_back(owner);
+  for (const auto& [owner, kept] : kept_)
+    if (SequencerOf(GroupOf(claims_.at(owner).ask)).is_by_project()) owners.push_back(owner);
   for (const std::string& owner : owners) {
     Claim& claim = claims_.at(owner);
     std::vector<const Host*> hosts;
@@ -187,8 +212,16 @@ void Core::Schedule() {
   if (scheduled_version_ != capacity_version_) PlaceKept();
   const std::vector<Line*> open = OpenLines();
   if (open.empty()) return;
-  Turns turns([this](const ProjectState& project, const TenantPart* tenant) {
-    return ValueOf(project, tenant);
+  if (groups_.size() == 1) return TryLines(*default_group_, open);
+  std::map<std::string_view, std::vector<Line*>> of_groups;
+  for (Line* line : open) of_groups[line->group->group.name].push_back(line);
+  for (const auto& [name, lines] : of_groups) TryLines(*lines.front()->group, lines);
+}
+
+void Core::TryLines(const GroupState& group, const std::vector<Line*>& open) {
+  const Sequencer& sequencer = SequencerOf(group);
+  Turns turns([&](const ProjectState& project, const TenantPart* tenant) {
+    return ValueOf(sequencer, project, tenant);
   });
   for (size_t i = 0; i < open.size(); ++i) {
     open[i]->is_open = true;
@@ -227,16 +260,33 @@ size_t Core::CloseLines(Shape& shape) const {
 }
 
 bool Core::TryPlace(Shape& shape, Claim& claim) {
-  if (!LimitOf(claim, AskedBy(claim)).empty()) return false;
-  claim.shut_models = ShutModels(claim, false);
-  std::optional<GangPlaces> places = PlacesFor(shape, claim);
-  if (!places) {
-    Preempt(claim);
-    return false;
+  const bool is_behind = IsBehind(shape, claim.rank());
+  const bool has_failed = is_behind && shape.failed_at == capacity_version_;
+  const uint32_t kept_choice = claim.ask.choice;  // of a place that is kept for it, else 0
+  std::optional<std::vector<const Host*>> freed;
+  bool is_limited = false, has_looked = false;
+  const auto [first, last] = ChoicesOf(claim);
+  for (uint32_t choice = first; choice < last; ++choice) {
+    Choose(claim, choice);
+    if (!LimitOf(claim, AskedBy(claim)).empty()) {
+      is_limited = true;
+      continue;
+    }
+    claim.shut_models = ShutModels(claim, false);
+    if (has_failed) continue;
+    if (is_behind && !std::exchange(has_looked, true)) freed = FreedSince(shape.failed_at);
+    const std::optional<GangPlaces> places = Look(freed ? &*freed : nullptr, claim);
+    if (!places) continue;
+    if (LimitOf(claim, AmountsAt(claim, *places)).empty()) {
+      Put(claim, *places);
+      return true;
+    }
+    is_limited = true;
   }
-  if (!LimitOf(claim, AmountsAt(claim, *places)).empty()) return false;
-  Put(claim, *places);
-  return true;
+  Choose(claim, kept_choice);
+  if (!has_failed && !is_limited) NoteFailure(shape, claim.rank(), !freed);
+  if (!is_limited || !claim.ask.sizes.empty()) Preempt(claim);
+  return false;
 }
 
 void Core::Put(Claim& claim, const GangPlaces& places) {
@@ -261,10 +311,20 @@ void Core::PutOne(Claim& claim, const Place& place) {
 }
 
 std::vector<Waiting> Core::InOrder(size_t most) const {
+  std::vector<Waiting> all;
+  for (const auto& [name, group] : groups_) {
+    const std::vector<Waiting> order = InOrder(group, most);
+    all.insert(all.end(), order.begin(), order.end());
+  }
+  return all;
+}
+
+std::vector<Waiting> Core::InOrder(const GroupState& group, size_t most) const {
+  const Sequencer& sequencer = SequencerOf(group);
   std::map<std::pair<const ProjectState*, const TenantPart*>, Amounts> more;
   Turns turns([&](const ProjectState& project, const TenantPart* tenant) {
     auto found = more.find({&project, tenant});
-    return ValueWith(project, tenant, found == more.end() ? Amounts() : found->second);
+    return ValueWith(sequencer, project, tenant, found == more.end() ? Amounts() : found->second);
   });
   struct At {
     const Line* line = nullptr;
@@ -273,6 +333,7 @@ std::vector<Waiting> Core::InOrder(size_t most) const {
   std::vector<At> lines;
   for (const auto& [name, shape] : shapes_)
     for (const auto& [key, line] : shape.lines) {
+      if (line.group != &group) continue;
       turns.Add(*line.project, *line.tenant, lines.size(), line.claims.begin()->first);
       lines.push_back({&line, line.claims.begin()});
     }
@@ -355,6 +416,7 @@ std::string Core::Broken() const {
   if (std::string wrong = BrokenProject(); !wrong.empty()) return wrong;
   if (std::string wrong = BrokenReservation(); !wrong.empty()) return wrong;
   if (std::string wrong = BrokenGang(); !wrong.empty()) return wrong;
+  if (std::string wrong = BrokenGroup(); !wrong.empty()) return wrong;
   for (const auto& [name, host] : hosts_) {
     if (host.claims != held[name]) return "host " + name + " lists other claims";
     if (host.parked_bytes != parked[name])

@@ -87,6 +87,7 @@ Amounts Core::AmountsAt(const Claim& claim, const GangPlaces& places) const {
 }
 
 std::string Core::LimitOf(const Claim& claim, const Amounts& amounts) const {
+  if (std::string of_group = GroupLimitOf(claim); !of_group.empty()) return of_group;
   const ProjectState& own = projects_.at(claim.ask.project);
   if (own.project.tenant_max_claims != 0)
     if (auto part = own.tenants.find(claim.tenant);
@@ -152,13 +153,14 @@ bool Core::IsInQuota(const ProjectState& state, const Amounts& all) {
          !IsAbove(state, all);
 }
 
-Turns::Value Core::ValueOf(const ProjectState& project, const TenantPart* tenant) const {
-  return ValueWith(project, tenant, {});
+Turns::Value Core::ValueOf(const Sequencer& sequencer, const ProjectState& project,
+                           const TenantPart* tenant) const {
+  return ValueWith(sequencer, project, tenant, {});
 }
 
 // As if it used so much more.
-Turns::Value Core::ValueWith(const ProjectState& project, const TenantPart* tenant,
-                             const Amounts& more) const {
+Turns::Value Core::ValueWith(const Sequencer& sequencer, const ProjectState& project,
+                             const TenantPart* tenant, const Amounts& more) const {
   const UseState& use = tenant != nullptr ? static_cast<const UseState&>(*tenant) : project;
   Turns::Value value;
   value.is_over = true;
@@ -169,14 +171,14 @@ Turns::Value Core::ValueWith(const ProjectState& project, const TenantPart* tena
     if (value.is_over && project.project.over_quota_weight)
       standing.weight = std::max(*project.project.over_quota_weight, 1u);
   }
-  if (!sequencer_->is_by_project()) return value;
+  if (!sequencer.is_by_project()) return value;
   standing.used = Sum(use.used, more);
   const double share = capacity_.device_milli == 0
                            ? 0
                            : static_cast<double>(use.used.device_milli) /
                                  static_cast<double>(capacity_.device_milli);
   standing.usage_ms = Decayed(use.usage_ms, share, now_ - use.usage_at, half_life_);
-  value.value = sequencer_->ValueOf(standing, capacity_);
+  value.value = sequencer.ValueOf(standing, capacity_);
   return value;
 }
 
@@ -212,6 +214,7 @@ void Core::CountCapacity() {
 void Core::SweepUsage() {
   if (now_ - usage_swept_ < kSweepUsage) return;
   usage_swept_ = now_;
+  const bool is_stored = RemembersUsage();
   for (auto& [name, state] : projects_) {
     Accrue(&state);
     for (auto part = state.tenants.begin(); part != state.tenants.end();) {
@@ -219,8 +222,7 @@ void Core::SweepUsage() {
       const bool is_nothing = part->second.is_idle() && part->second.usage_ms < kNoUsageMs;
       part = is_nothing ? state.tenants.erase(part) : std::next(part);
     }
-    if (state.usage_ms >= kNoUsageMs && sequencer_->name() == "fair")
-      effects_->projects.insert(name);
+    if (state.usage_ms >= kNoUsageMs && is_stored) effects_->projects.insert(name);
   }
 }
 

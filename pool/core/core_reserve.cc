@@ -159,6 +159,13 @@ bool Core::MayName(const Ask& ask) {
            "reservation", kListsThem);
     return false;
   }
+  if (const std::string& group = found->second.group; group != ask.group) {
+    Refuse(RefusalCode::kInvalid,
+           "reservation '" + ask.reservation + "' is of group '" + NameOfGroup(group) +
+               "', the claim of '" + NameOfGroup(ask.group) + "'",
+           "group", "leave it out");
+    return false;
+  }
   const std::string& project = found->second.project;
   if (project.empty() || IsWithin(ask.project, project)) return true;
   Refuse(RefusalCode::kDenied,
@@ -189,7 +196,7 @@ bool Core::ChooseGpus(Reservation* reservation, Ms begins) {
   std::vector<std::vector<Reservation::Held>> found;
   uint32_t wanted = 0, reserved = 0, held = 0, free = 0;
   for (const auto& [name, host] : hosts_) {
-    if (host.is_closed()) continue;
+    if (host.is_closed() || host.group != reservation->group) continue;
     std::vector<Reservation::Held> here;
     for (uint32_t device = 0; device < host.gpus.size(); ++device) {
       if (!IsWanted(*reservation, host, host.gpus[device])) continue;
@@ -242,6 +249,10 @@ void Core::On(const MakeReservation& event) {
   if (!made.project.empty() && projects_.count(made.project) == 0)
     return Refuse(RefusalCode::kInvalid, "there is no project '" + made.project + "'", "project",
                   "farcall pool project list shows them");
+  made.group = KeptGroup(made.group);
+  if (FindGroup(NameOfGroup(made.group)) == nullptr)
+    return Refuse(RefusalCode::kInvalid, "there is no group '" + made.group.substr(0, 64) + "'",
+                  "group", "farcall pool group list shows them");
   if (!unix_ahead_) unix_ahead_ = event.now_unix * 1000 - now_;
   made.held.clear();
   if (made.begin_unix == 0) made.begin_unix = event.now_unix;

@@ -39,14 +39,14 @@ struct ConfigChange {
   struct Field {
     std::string name, before, after;  // "": none
   };
-  std::string kind, name, action;  // project, user, host; create, change, none
+  std::string kind, name, action;  // project, group, user, host; create, change, none
   std::vector<Field> fields;
 };
 struct Effects {
-  std::set<std::string> claims, hosts;               // to be stored
-  std::map<std::string, std::string> erased_claims;  // no longer; and their tenants
-  std::set<std::string> join_tokens;                 // to be stored, or no longer
-  std::set<std::string> projects, reservations;      // the same
+  std::set<std::string> claims, hosts;                   // to be stored
+  std::map<std::string, std::string> erased_claims;      // no longer; and their tenants
+  std::set<std::string> join_tokens;                     // to be stored, or no longer
+  std::set<std::string> projects, reservations, groups;  // the same
   AccountChanges accounts;
   // Changed by what a host has told and will tell again: may be stored later.
   std::set<std::string> notified_claims;

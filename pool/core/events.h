@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "pool/core/model/accounts.h"
+#include "pool/core/model/group.h"
 #include "pool/core/model/project.h"
 #include "pool/core/model/reservation.h"
 #include "pool/core/model/types.h"
@@ -56,6 +57,15 @@ struct SetProject {
   std::optional<uint64_t> if_revision;  // 0: only if it is not there yet
 };
 struct DeleteProject {
+  std::string name;
+  std::optional<uint64_t> if_revision;
+};
+// Makes the group, or replaces it.
+struct SetGroup {
+  Group group;
+  std::optional<uint64_t> if_revision;  // 0: only if it is not there yet
+};
+struct DeleteGroup {
   std::string name;
   std::optional<uint64_t> if_revision;
 };
@@ -106,6 +116,7 @@ struct ApplyConfig {
   std::map<std::string, Labels> hosts;
   bool is_dry_run = false;  // tells the difference alone
   int64_t now_unix = 0;
+  std::vector<Group> groups;
 };
 // These hosts were answered, with what they had been granted before, while nothing could be stored.
 struct Regranted {
@@ -115,9 +126,9 @@ struct Regranted {
 struct Tick {
   int64_t unix_ms = 0;  // since 1970; 0: not told
 };
-using Event =
-    std::variant<RequestClaim, ReleaseClaim, RenewClaim, ChangeClaim, HostReport, HostClosed,
-                 MakeJoinToken, RevokeJoinToken, JoinHost, MakeReservation, EndReservation, SetHost,
-                 SetProject, DeleteProject, SetLabels, ApplyConfig, AccountEvent, Regranted, Tick>;
+using Event = std::variant<RequestClaim, ReleaseClaim, RenewClaim, ChangeClaim, HostReport,
+                           HostClosed, MakeJoinToken, RevokeJoinToken, JoinHost, MakeReservation,
+                           EndReservation, SetHost, SetProject, DeleteProject, SetGroup,
+                           DeleteGroup, SetLabels, ApplyConfig, AccountEvent, Regranted, Tick>;
 
 }  // namespace farcall::pool

@@ -20,10 +20,16 @@ constexpr std::chrono::milliseconds kLongest(100);
 std::string ShapeOf(const Claim& claim) {
   const Ask& ask = claim.ask;
   if (claim.state == ClaimState::kParked || !claim.avoid.empty()) return claim.id;
-  return std::to_string(ask.count) + ' ' + std::to_string(claim.members()) + ' ' +
-         std::to_string(ask.memory_bytes) + ' ' + std::to_string(ask.share_milli) + ' ' +
-         std::to_string(ask.net_bytes_per_s) + ' ' + std::to_string(ask.queue_priority) +
-         (ask.spread ? " s " : " p ") + ask.model + '\n' + ask.host + '\n' + ToText(ask.selector);
+  std::string shape = std::to_string(ask.count) + ' ' + std::to_string(claim.members()) + ' ' +
+                      std::to_string(ask.memory_bytes) + ' ' + std::to_string(ask.share_milli) +
+                      ' ' + std::to_string(ask.net_bytes_per_s) + ' ' +
+                      std::to_string(ask.queue_priority) + ' ' + std::string(ToText(ask.placer)) +
+                      ' ' + ask.model + '\n' + ask.host + '\n' + ask.group + '\n' +
+                      ToText(ask.selector);
+  for (const Size& size : ask.sizes)
+    shape += '\n' + std::to_string(size.count) + ' ' + std::to_string(size.memory_bytes) + ' ' +
+             std::to_string(size.share_milli) + ' ' + size.model;
+  return shape;
 }
 
 // In the median, those that have ended lately and had a place.
@@ -55,6 +61,9 @@ PoolCopy::PoolCopy(const Core& core, Ms now, size_t most)
     reservations_[name] = reservation.number;
   for (const Waiting& waiting : core.InOrder(most))
     if (waiting.limit.empty()) queue_.push_back(*waiting.claim);
+  for (const auto& [name, state] : core.groups())
+    if (state.pending != 0 || state.group.placer == Placer::kFgd)
+      demands_[KeptGroup(name)] = state.demand;
 }
 
 void PoolCopy::Add(const Ask& ask, uint32_t members) {
@@ -120,14 +129,15 @@ class PoolCopy::Course {
       if (!copy_.reservations_.empty())
         shape += '\n' + std::to_string(claim->reservation) + ' ' + std::to_string(claim->ends);
       std::optional<GangPlaces> places;
-      if (in_time && failed.count(shape) == 0) places = Find(*claim);
+      Claim chosen = *claim;
+      if (in_time && failed.count(shape) == 0) places = FindAny(&chosen);
       if (!places) {
         failed.insert(std::move(shape));
         still.push_back(claim);
         continue;
       }
       Ms ends = now;
-      for (const Place& place : *places) ends = std::max(ends, Put(*claim, place, now));
+      for (const Place& place : *places) ends = std::max(ends, Put(chosen, place, now));
       Free(claim->rank());
       Expected& expected = forecast->claims[claim->id];
       expected.starts_in = now - copy_.now_;
@@ -137,8 +147,21 @@ class PoolCopy::Course {
     return in_time;
   }
 
+  // The first of its alternatives that fits, as which it is left.
+  std::optional<GangPlaces> FindAny(Claim* claim) const {
+    if (claim->state == ClaimState::kParked || claim->ask.sizes.empty()) return Find(*claim);
+    for (uint32_t choice = 0; choice < claim->ask.choices(); ++choice) {
+      claim->ask.Choose(choice);
+      if (std::optional<GangPlaces> places = Find(*claim)) return places;
+    }
+    return std::nullopt;
+  }
+
   std::optional<GangPlaces> Find(const Claim& claim) const {
-    if (claim.state != ClaimState::kParked) return FindPlaces(hosts_, claim);
+    if (claim.state != ClaimState::kParked) {
+      auto demand = copy_.demands_.find(claim.ask.group);
+      return FindPlaces(hosts_, claim, demand == copy_.demands_.end() ? nullptr : &demand->second);
+    }
     const Host& host = hosts_.at(claim.host);
     for (uint32_t device : claim.devices)
       if (device >= host.gpus.size() || JudgeGpu(host.gpus[device], claim) != Filter::kNone)

@@ -32,6 +32,7 @@ class PoolCopy {
   // Of the core's thread. The first so many that wait.
   PoolCopy(const Core& core, Ms now, size_t most);
   // One more that waits, the last of its queue priority; its name is then "plan".
+  //   Before  Core::Completed
   void Add(const Ask& ask, uint32_t members);
   // What claims without a lifetime are taken to run.
   Ms typical_run() const { return typical_run_; }
@@ -56,6 +57,7 @@ class PoolCopy {
   std::vector<Run> runs_;
   std::vector<Claim> queue_;
   std::map<std::string, uint64_t> reservations_;  // their numbers
+  std::map<std::string, Demand> demands_;         // of the groups whose claims wait
 };
 
 // All that is told of one claim.

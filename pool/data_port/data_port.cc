@@ -152,7 +152,7 @@ Result<std::string> DataPort::ClaimOf(const Channel& channel, const Hello& hello
     return Status(Code::kRefused, "there is no claim '" + Printable(hello.claim) + "'");
   if (!*is_own) return hello.claim;
   Ask ask = AskOf(hello);
-  ask.spread = service_->spread();
+  ask.placer = Placer::kUnnamed;
   ask.on_disconnect_ms = kOnDisconnect;
   const std::string identity = channel.PeerIdentity();
   std::string id, owner = identity.empty() ? Printable(hello.user) + "@" + Printable(hello.host)

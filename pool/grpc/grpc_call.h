@@ -35,6 +35,7 @@ grpc::Status Serve(Service* service, GrpcServer::Judge& judge, const grpc::Serve
 // `service` and `judge` outlive it.
 std::unique_ptr<grpc::Service> MakeAccountsService(Service* service, GrpcServer::Judge& judge);
 std::unique_ptr<grpc::Service> MakeGangsService(Service* service, GrpcServer::Judge& judge);
+std::unique_ptr<grpc::Service> MakeGroupsService(Service* service, GrpcServer::Judge& judge);
 std::unique_ptr<grpc::Service> MakeReservationsService(Service* service, GrpcServer::Judge& judge);
 
 // A method of the service `Of` that pool::Service has by the same name.

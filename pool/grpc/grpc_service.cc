@@ -407,6 +407,7 @@ Status GrpcServer::Open() {
   projects_ = std::make_unique<ProjectsService>(service_, judge_);
   accounts_ = MakeAccountsService(service_, judge_);
   gangs_ = MakeGangsService(service_, judge_);
+  groups_ = MakeGroupsService(service_, judge_);
   reservations_ = MakeReservationsService(service_, judge_);
   link_ = std::make_unique<LinkService>(service_, options_);
   LinkService* link = link_.get();
@@ -421,6 +422,7 @@ Status GrpcServer::Open() {
   builder.RegisterService(projects_.get());
   builder.RegisterService(accounts_.get());
   builder.RegisterService(gangs_.get());
+  builder.RegisterService(groups_.get());
   builder.RegisterService(reservations_.get());
   builder.RegisterService(link_.get());
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);

@@ -52,7 +52,7 @@ class GrpcServer {
   std::unique_ptr<HostsService> hosts_;
   std::unique_ptr<ProjectsService> projects_;
   std::unique_ptr<LinkService> link_;
-  std::unique_ptr<grpc::Service> accounts_, gangs_, reservations_;
+  std::unique_ptr<grpc::Service> accounts_, gangs_, groups_, reservations_;
   std::unique_ptr<grpc::Server> server_;
   int port_ = 0;
 };

@@ -64,6 +64,7 @@ void Fill(const Limits& limits, v1::RecordedLimits* to) {
   to->set_join_tokens(limits.join_tokens);
   to->set_projects(limits.projects);
   to->set_reservations(limits.reservations);
+  to->set_groups(limits.groups);
 }
 
 Limits LimitsOf(const v1::RecordedLimits& from) {
@@ -76,6 +77,7 @@ Limits LimitsOf(const v1::RecordedLimits& from) {
   limits.join_tokens = from.join_tokens();
   limits.projects = from.projects();
   if (from.reservations() != 0) limits.reservations = from.reservations();
+  if (from.groups() != 0) limits.groups = from.groups();
   return limits;
 }
 
@@ -86,6 +88,7 @@ v1::Snapshot Settings(const Timing& timing, const Limits& limits, const Sequence
   snapshot.set_version(kServerVersion);
   snapshot.set_sequencer(sequencer.name);
   snapshot.set_half_life_ms(sequencer.half_life);
+  snapshot.set_placer(std::string(ToText(sequencer.placer)));
   Fill(timing, snapshot.mutable_timing());
   Fill(limits, snapshot.mutable_limits());
   return snapshot;
@@ -105,6 +108,7 @@ v1::Snapshot SnapshotOf(const Loaded& loaded, const Timing& timing, const Limits
   for (const std::string& value : loaded.join_tokens) snapshot.add_join_tokens(value);
   for (const std::string& value : loaded.projects) snapshot.add_projects(value);
   for (const std::string& value : loaded.reservations) snapshot.add_reservations(value);
+  for (const std::string& value : loaded.groups) snapshot.add_groups(value);
   for (const std::string& value : loaded.users) snapshot.add_users(value);
   for (const std::string& value : loaded.tokens) snapshot.add_tokens(value);
   return snapshot;
@@ -120,6 +124,8 @@ v1::Snapshot SnapshotOf(const Core& core, Ms now) {
     snapshot.add_projects(ToStored(state).SerializeAsString());
   for (const auto& [name, reservation] : core.reservations())
     snapshot.add_reservations(ToProto(reservation).SerializeAsString());
+  for (const auto& [name, state] : core.groups())
+    snapshot.add_groups(ToProto(state.group).SerializeAsString());
   return snapshot;
 }
 
@@ -156,6 +162,13 @@ Core CoreOf(const v1::Snapshot& snapshot, const std::string& sequencer) {
     pb::Reservation reservation;
     if (reservation.ParseFromString(value)) reservations.push_back(ReservationOf(reservation));
   }
+  std::vector<Group> groups;
+  for (const std::string& value : snapshot.groups()) {
+    pb::Group group;
+    if (!group.ParseFromString(value)) continue;
+    if (!sequencer.empty()) group.clear_sequencer();
+    groups.push_back(GroupOf(group));
+  }
   std::vector<User> users;
   for (const std::string& value : snapshot.users())
     if (std::optional<User> user = UserOf(value)) users.push_back(std::move(*user));
@@ -163,9 +176,10 @@ Core CoreOf(const v1::Snapshot& snapshot, const std::string& sequencer) {
   for (const std::string& value : snapshot.tokens())
     if (std::optional<AccessToken> token = TokenOf(value)) tokens.push_back(std::move(*token));
   Core core(TimingOf(snapshot.timing()), LimitsOf(snapshot.limits()),
-            {sequencer.empty() ? snapshot.sequencer() : sequencer, snapshot.half_life_ms()});
+            {sequencer.empty() ? snapshot.sequencer() : sequencer, snapshot.half_life_ms(),
+             PlacerOf(snapshot.placer()).value_or(Placer::kPack)});
   core.Load(std::move(claims), std::move(hosts), snapshot.now_ms(), std::move(join_tokens),
-            std::move(projects), std::move(reservations));
+            std::move(projects), std::move(reservations), std::move(groups));
   core.LoadAccounts(std::move(users), std::move(tokens));
   return core;
 }

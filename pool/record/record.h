@@ -20,7 +20,7 @@ v1::Snapshot SnapshotOf(const Loaded& loaded, const Timing& timing, const Limits
 // The state of a core that runs. What is not stored (sessions, how long a claim has waited) is not
 // in it.
 v1::Snapshot SnapshotOf(const Core& core, Ms now);
-// A core of that state. `sequencer`: instead of its own.
+// A core of that state. `sequencer`: instead of its own, and of its groups'.
 //   Before  IsGood
 Core CoreOf(const v1::Snapshot& snapshot, const std::string& sequencer = "");
 // Whether a core can be made of it.   Errors  kInvalid

@@ -76,6 +76,12 @@ class Values {
       Add("reservation", name, is_there ? Bytes(pool::ToProto(found->second)) : "");
     }
   }
+  void Groups(const std::set<std::string>& names) {
+    for (const std::string& name : names) {
+      const GroupState* state = core_.FindGroup(name);
+      Add("pool_group", name, state == nullptr ? "" : Bytes(pool::ToProto(state->group)));
+    }
+  }
   void Accounts(const AccountChanges& changes) {
     for (const std::string& name : changes.users) {
       const User* user = core_.accounts().FindUser(name);
@@ -109,6 +115,7 @@ std::string RecordedBytes(const Effects& effects, const Core& core, Ms now) {
   written.JoinTokens(effects.join_tokens);
   written.Projects(effects.projects);
   written.Reservations(effects.reservations);
+  written.Groups(effects.groups);
   written.Accounts(effects.accounts);
   Values(core, now, told.mutable_noticed()).Claims(effects.notified_claims);
   for (const auto& [id, tenant] : effects.erased_claims) told.add_erased_claims(id);

@@ -147,6 +147,17 @@ void Put(const DeleteProject& event, v1::RecordedEvent* out) {
         [&](uint64_t value) { out->mutable_project_end()->set_if_revision(value); });
 }
 
+void Put(const SetGroup& event, v1::RecordedEvent* out) {
+  *out->mutable_group()->mutable_group() = ToProto(event.group);
+  SetIf(event.if_revision, [&](uint64_t value) { out->mutable_group()->set_if_revision(value); });
+}
+
+void Put(const DeleteGroup& event, v1::RecordedEvent* out) {
+  out->mutable_group_end()->set_name(event.name);
+  SetIf(event.if_revision,
+        [&](uint64_t value) { out->mutable_group_end()->set_if_revision(value); });
+}
+
 void Put(const AccountEvent& event, v1::RecordedEvent* out) {
   v1::RecordedAccount* to = out->mutable_account();
   to->set_now_unix(event.now_unix);
@@ -178,6 +189,7 @@ void Put(const SetLabels& event, v1::RecordedEvent* out) {
 void Put(const ApplyConfig& event, v1::RecordedEvent* out) {
   v1::RecordedConfig* to = out->mutable_config();
   for (const Project& project : event.projects) *to->add_projects() = ToProto(project);
+  for (const Group& group : event.groups) *to->add_groups() = ToProto(group);
   for (const User& user : event.users) to->add_users(ToStored(user));
   for (const auto& [name, labels] : event.hosts) {
     v1::HostLabels* one = to->add_hosts();
@@ -208,8 +220,7 @@ Status Wrong(const std::string& what) {
 Result<Event> Request(const v1::RecordedRequest& from) {
   RequestClaim event{from.id(), from.tenant(),   from.owner(),  from.idempotency_key(),
                      {},        from.now_unix(), from.is_run(), from.members()};
-  if (std::optional<Refusal> wrong = ToAsk(from.ask(), false, &event.ask))
-    return Wrong(wrong->message);
+  if (std::optional<Refusal> wrong = ToAsk(from.ask(), &event.ask)) return Wrong(wrong->message);
   return Event(std::move(event));
 }
 
@@ -278,6 +289,7 @@ Labels LabelsOf(const v1::HostLabels& from) {
 Result<Event> Config(const v1::RecordedConfig& from) {
   ApplyConfig event;
   for (const v1::Project& project : from.projects()) event.projects.push_back(FromProto(project));
+  for (const v1::Group& group : from.groups()) event.groups.push_back(GroupOf(group));
   for (const std::string& stored : from.users()) {
     std::optional<User> user = UserOf(stored);
     if (!user) return Wrong("a user that cannot be read");
@@ -368,6 +380,14 @@ Result<Event> FromProto(const v1::RecordedEvent& recorded) {
     case v1::RecordedEvent::kProjectEnd:
       return Event(DeleteProject{recorded.project_end().name(),
                                  FARCALL_GIVEN(recorded.project_end(), if_revision)});
+    case v1::RecordedEvent::kGroup: {
+      SetGroup event{GroupOf(recorded.group().group()),
+                     FARCALL_GIVEN(recorded.group(), if_revision)};
+      return Event(std::move(event));
+    }
+    case v1::RecordedEvent::kGroupEnd:
+      return Event(DeleteGroup{recorded.group_end().name(),
+                               FARCALL_GIVEN(recorded.group_end(), if_revision)});
     case v1::RecordedEvent::kLabels: {
       SetLabels event{recorded.labels().name(), LabelsOf(recorded.labels()), {}};
       if (recorded.labels().if_revision() != 0) event.if_revision = recorded.labels().if_revision();

@@ -232,7 +232,7 @@ class Simulation {
       // One that had a place ends when it has run for as long.
       if (!runs_.Of(release->id)) Do(ReleaseClaim{release->id, release->reason, {}});
     } else if (auto* request = std::get_if<RequestClaim>(&*event)) {
-      if (!what_.placer.empty()) request->ask.spread = what_.placer == "spread";
+      if (!what_.placer.empty()) request->ask.placer = *PlacerOf(what_.placer);
       request->ask.begin_unix = 0;  // times of day are left out
       request->ask.reservation.clear();
       if (core_.Find(request->id) == nullptr)
@@ -242,6 +242,11 @@ class Simulation {
       if (auto* host = std::get_if<SetHost>(&*event)) host->if_revision.reset();
       if (auto* project = std::get_if<SetProject>(&*event)) project->if_revision.reset();
       if (auto* project = std::get_if<DeleteProject>(&*event)) project->if_revision.reset();
+      if (auto* group = std::get_if<SetGroup>(&*event)) {
+        group->if_revision.reset();
+        if (!what_.sequencer.empty()) group->group.sequencer.clear();
+      }
+      if (auto* group = std::get_if<DeleteGroup>(&*event)) group->if_revision.reset();
       if (auto* change = std::get_if<ChangeClaim>(&*event)) change->if_revision.reset();
       Do(*event);
     }
@@ -268,8 +273,8 @@ Result<Fared> Simulate(const Recorded& record, const WhatIf& what) {
     return Status(Code::kInvalid, "sequencer '" + what.sequencer + "': fifo, lifo, drf or fair");
   if (what.run_ms < kTurn)
     return Status(Code::kInvalid, "a run of " + std::to_string(what.run_ms) + " ms: at least 1000");
-  if (!what.placer.empty() && what.placer != "pack" && what.placer != "spread")
-    return Status(Code::kInvalid, "placer '" + what.placer + "': pack or spread");
+  if (!PlacerOf(what.placer))
+    return Status(Code::kInvalid, "placer '" + what.placer + "': pack, spread or fgd");
   return Simulation(record, what).Run();
 }
 

@@ -103,7 +103,7 @@ Outcome Service::Request(const Caller& caller, const pb::ClaimRequest& request, 
 Outcome Service::RequestFor(const Caller& caller, const pb::ClaimRequest& request, uint32_t members,
                             std::string* id) {
   RequestClaim event;
-  if (std::optional<Refusal> wrong = ToAsk(request, options_.spread, &event.ask)) return Of(*wrong);
+  if (std::optional<Refusal> wrong = ToAsk(request, &event.ask)) return Of(*wrong);
   if (request.wait_ms() < 0 || request.wait_ms() > kLongestWait)
     return Failed(400, "invalid", "wait_ms " + std::to_string(request.wait_ms()) + ": 0 to 60000",
                   "wait_ms");
@@ -116,7 +116,14 @@ Outcome Service::RequestFor(const Caller& caller, const pb::ClaimRequest& reques
   event.idempotency_key = request.idempotency_key();
   event.now_unix = UnixSeconds();
   Effects effects = controller_->Apply(event);
-  if (effects.refusal) return Of(*effects.refusal);
+  if (effects.refusal) {
+    Outcome refused = Of(*effects.refusal);
+    if (refused.http == 401) {  // the token is good; its project is not one of the group's
+      refused.http = 403;
+      refused.error.set_code("forbidden");
+    }
+    return refused;
+  }
   if (request.wait_ms() != 0 && !CouldNeverFit(effects.claim))
     if (TakenPlace place(waiters_, caller); place)
       controller_->WaitBound(effects.claim, std::min(request.wait_ms(), options_.longest_wait));

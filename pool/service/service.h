@@ -33,7 +33,6 @@ struct Outcome {
 struct ServiceOptions {
   std::string pool;
   LeaseSecretKey key{};
-  bool spread = false;
   std::string join_token;         // lasts, and lets any number of hosts in; empty: there is none
   bool hosts_need_tokens = true;  // false: whoever comes is a host
   std::string grpc, data, rest, health;  // addresses, for /v1/pool and whoever asks at pool://
@@ -87,6 +86,12 @@ class Service {
                          pb::Reservation* told);
   Outcome DeleteReservation(const Caller& caller, const pb::ReservationName& name,
                             pb::Reservation* told);
+  // Groups (service_groups.cc) are the operator's to change.
+  Outcome ListGroups(const Caller& caller, const pb::ListGroupsRequest& request,
+                     pb::GroupList* list);
+  Outcome GetGroup(const Caller& caller, const pb::GroupName& name, pb::Group* group);
+  Outcome ChangeGroup(const Caller& caller, const pb::Group& given, pb::Group* group);
+  Outcome DeleteGroup(const Caller& caller, const pb::GroupName& name, pb::Group* group);
   // Users, roles and tokens: service_accounts.cc.
   Outcome AddUser(const Caller& caller, const pb::User& request, pb::User* user);
   Outcome RemoveUser(const Caller& caller, const pb::UserName& name, pb::User* user);
@@ -149,7 +154,6 @@ class Service {
   // Endpoints and a lease of a claim that can be used.
   void Lead(const Controller::Seat& seat, pb::Connection* connection);
   Controller& controller() { return *controller_; }
-  bool spread() const { return options_.spread; }
 
  private:
   void KeepOwn(const Caller& caller, pb::PoolStatus* status);

@@ -28,6 +28,11 @@ Outcome Service::Apply(const Caller&, const pb::Config& config, pb::ConfigDiff* 
     event.projects.push_back(FromProto(given));
     event.projects.back().usage_ms = 0;  // told, not set
   }
+  for (const pb::Group& given : config.groups())
+    if (std::optional<Refusal> wrong = ToGroup(given, &event.groups.emplace_back())) {
+      wrong->message = "group '" + Printable(given.name(), 64) + "': " + wrong->message;
+      return Of(*wrong);
+    }
   for (const pb::User& given : config.users()) {
     User user;
     user.name = given.name();

@@ -66,16 +66,18 @@ Outcome Service::Plan(const Caller& caller, const pb::ClaimRequest& request,
 Outcome Service::PlanFor(const Caller&, const pb::ClaimRequest& request, uint32_t members,
                          pb::Explanation* told) {
   Ask ask;
-  if (std::optional<Refusal> wrong = ToAsk(request, options_.spread, &ask)) return Of(*wrong);
+  if (std::optional<Refusal> wrong = ToAsk(request, &ask)) return Of(*wrong);
   if (auto [wrong, field] = FaultOf(ask); !wrong.empty())
     return Failed(400, "invalid", wrong, field);
   if (ask.begin_unix != 0)
     return Failed(400, "invalid", "begin: a plan is for now", "begin", "leave it out");
   std::optional<PoolCopy> copy;
-  bool is_known = true;
+  bool is_known = true, has_group = true;
   controller_->Read([&](const Core& core, Ms now) {
     is_known = ask.reservation.empty() || core.reservations().count(ask.reservation) != 0;
-    if (!is_known) return;
+    ask = core.Completed(ask);
+    has_group = core.FindGroup(NameOfGroup(ask.group)) != nullptr;
+    if (!is_known || !has_group) return;
     std::optional<GangPlaces> places;
     *told = ToProto(core.Plan(ask, members, &places));
     told->set_state("plan");
@@ -92,6 +94,9 @@ Outcome Service::PlanFor(const Caller&, const pb::ClaimRequest& request, uint32_
   if (!is_known)
     return Failed(400, "invalid", "there is no reservation '" + ask.reservation + "'",
                   "reservation", "farcall pool reservation list shows them");
+  if (!has_group)
+    return Failed(400, "invalid", "there is no group '" + ask.group.substr(0, 64) + "'", "group",
+                  "farcall pool group list shows them");
   if (!copy) return {};
   copy->Add(ask, members);
   Put(EstimateStart(*copy, "plan"), told);

@@ -65,12 +65,20 @@ Outcome Service::ListQueue(const Caller& caller, const pb::QueueRequest& request
   constexpr std::chrono::milliseconds kLongest(100);
   const uint32_t limit = PageOf(request.limit());
   std::optional<PoolCopy> copy;
+  bool is_known = true;
   controller_->Read([&](const Core& core, Ms now) {
+    const GroupState* only = core.FindGroup(request.group());
+    is_known = request.group().empty() || only != nullptr;
+    if (!is_known) return;
     copy.emplace(core, now, kMaxPage);
-    queue->set_sequencer(std::string(core.sequencer().name()));
-    queue->set_waiting(static_cast<uint32_t>(core.pending()));
+    queue->set_sequencer(
+        std::string((only == nullptr ? core.sequencer() : core.SequencerOf(*only)).name()));
+    queue->set_waiting(static_cast<uint32_t>(only == nullptr ? core.pending() : only->pending));
     uint32_t place = 0;
-    for (const Waiting& waiting : core.InOrder(kMaxPage)) {
+    std::string group;
+    for (const Waiting& waiting :
+         only == nullptr ? core.InOrder(kMaxPage) : core.InOrder(*only, kMaxPage)) {
+      if (std::exchange(group, waiting.claim->ask.group) != waiting.claim->ask.group) place = 0;
       ++place;
       if (!caller.Sees(waiting.claim->tenant, waiting.claim->ask.project)) continue;
       if (queue->claims_size() == static_cast<int>(limit)) return;
@@ -85,6 +93,9 @@ Outcome Service::ListQueue(const Caller& caller, const pb::QueueRequest& request
                         : "waits for room");
     }
   });
+  if (!is_known)
+    return Failed(404, "not_found", "there is no group '" + request.group().substr(0, 64) + "'",
+                  "group", "farcall pool group list shows them");
   if (!copy) return {};
   const Forecast forecast = copy->Foresee(1, std::chrono::steady_clock::now() + kLongest);
   queue->set_cut_short(forecast.is_cut_short);

@@ -14,9 +14,9 @@ namespace farcall::pool {
 
 namespace {
 
-constexpr int kSchema = 6;
-constexpr const char* kTables[] = {"claim", "host",  "join_token", "project",    "user",
-                                   "token", "audit", "meta",       "reservation"};
+constexpr int kSchema = 7;
+constexpr const char* kTables[] = {"claim", "host",  "join_token", "project",     "user",
+                                   "token", "audit", "meta",       "reservation", "pool_group"};
 constexpr int kBusyMs = 5000;
 
 // Runs a statement that gives no rows.
@@ -119,6 +119,10 @@ Status Store::Migrate() {
     FARCALL_TRY(
         Run("CREATE TABLE reservation(key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;"
             "PRAGMA user_version=6"));
+  if (found < 7)
+    FARCALL_TRY(
+        Run("CREATE TABLE pool_group(key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;"
+            "PRAGMA user_version=7"));
   return Run("COMMIT");
 }
 
@@ -149,6 +153,8 @@ Status Store::Load(Loaded* loaded) {
       read("SELECT value FROM project", [&](std::string v) { loaded->projects.push_back(v); }));
   FARCALL_TRY(read("SELECT value FROM reservation",
                    [&](std::string v) { loaded->reservations.push_back(v); }));
+  FARCALL_TRY(
+      read("SELECT value FROM pool_group", [&](std::string v) { loaded->groups.push_back(v); }));
   FARCALL_TRY(read("SELECT value FROM user", [&](std::string v) { loaded->users.push_back(v); }));
   FARCALL_TRY(read("SELECT value FROM token", [&](std::string v) { loaded->tokens.push_back(v); }));
   FARCALL_TRY(read("SELECT value FROM meta WHERE key = 'audit_before'",

@@ -27,7 +27,7 @@ struct Batch {
 };
 
 struct Loaded {
-  std::vector<std::string> claims, hosts, join_tokens, projects, reservations, users,
+  std::vector<std::string> claims, hosts, join_tokens, projects, reservations, groups, users,
       tokens;        // values
   std::string pool;  // its name, made at the first start
   LeaseSecretKey key{};

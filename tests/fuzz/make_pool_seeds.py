@@ -36,6 +36,9 @@ def rest():
         "request-twice": http("POST", "/v1/claims", {"memory_bytes": "1"}, Idempotency_Key="k") * 2,
         "request-whole": http("POST", "/v1/claims", {}) + http("POST", "/v1/claims", {"count": 2}),
         "request-by-query": http("POST", "/v1/claims?memory_bytes=1073741824&class=low&wait_ms=1"),
+        "alternatives": http("POST", "/v1/claims", {"memory_bytes": str(64 * GIB), "alternatives": [{"memory_bytes": "1", "model": "GPU"}, {"count": 2}], "placer": "fgd"}),
+        "groups": http("PUT", "/v1/groups/g", {"hosts": ["gpu2"], "projects": ["default"], "sequencer": "drf", "max_claims": 1}, token=OPERATOR)
+        + http("POST", "/v1/claims", {"memory_bytes": "1", "group": "g"}) + http("GET", "/v1/queue?group=g") + http("GET", "/v1/groups") + http("DELETE", "/v1/groups/g", token=OPERATOR),
         "list": http("GET", "/v1/claims") + http("GET", "/v1/claims?limit=1&state=bound") + http("GET", f"/v1/claims?page_token={HELD_A}"),
         "plan": http("POST", "/v1/claims:plan", full) + http("POST", "/v1/claims:plan", {"count": 4294967295, "share_milli": 4294967295}),
         "get": http("GET", f"/v1/claims/{HELD_A}") + http("GET", f"/v1/claims/{HELD_B}") + http("GET", "/v1/claims/none"),

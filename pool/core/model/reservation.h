@@ -24,6 +24,7 @@ struct Reservation {
   std::string name;
   uint32_t gpus = 1;
   int64_t begin_unix = 0, end_unix = 0;  // seconds; begin 0: at once
+  std::string group = {};                // of whose hosts they are; empty: the default one
   std::string project;                   // whose claims, and those below, may name it; empty: any
   std::string model;
   Selector selector;

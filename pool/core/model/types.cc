@@ -62,6 +62,27 @@ std::string_view ToText(HostState state) {
   return kNames[static_cast<size_t>(state)];
 }
 
+std::string_view ToText(Placer placer) {
+  constexpr std::array<std::string_view, 4> kNames = {"pack", "spread", "fgd", ""};
+  return kNames[static_cast<size_t>(placer)];
+}
+
+std::optional<Placer> PlacerOf(std::string_view name) {
+  for (Placer placer : {Placer::kPack, Placer::kSpread, Placer::kFgd, Placer::kUnnamed})
+    if (ToText(placer) == name) return placer;
+  return std::nullopt;
+}
+
+void Ask::Choose(uint32_t which) {
+  if (which >= sizes.size()) return;
+  choice = which;
+  const Size& size = sizes[which];
+  count = size.count;
+  memory_bytes = size.memory_bytes;
+  share_milli = size.share_milli;
+  model = size.model;
+}
+
 bool MayBecome(ClaimState from, ClaimState to) {
   return (kClaimTable[static_cast<size_t>(from)] & Bit(to)) != 0;
 }
@@ -94,6 +115,17 @@ constexpr uint32_t kMaxCount = 64, kMaxSeats = 4096;
 }  // namespace
 
 std::pair<std::string, std::string> FaultOf(const Ask& ask) {
+  if (ask.sizes.size() > kMaxSizes)
+    return {std::to_string(ask.sizes.size() - 1) + " alternatives: at most " +
+                std::to_string(kMaxSizes - 1),
+            "alternatives"};
+  for (uint32_t i = 1; i < ask.sizes.size(); ++i) {
+    Ask other = ask;
+    other.Choose(i);
+    other.sizes.clear();
+    if (auto [wrong, field] = FaultOf(other); !wrong.empty())
+      return {"alternative " + std::to_string(i) + ": " + wrong, "alternatives"};
+  }
   auto text = [](uint64_t value) { return std::to_string(value); };
   if (ask.count < 1 || ask.count > kMaxCount)
     return {"count " + text(ask.count) + ": 1 to " + text(kMaxCount), "count"};

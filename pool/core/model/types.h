@@ -45,6 +45,20 @@ inline constexpr size_t kClaimStates = 11;
 enum class HostState : uint8_t { kJoining, kReady, kDraining, kDrained, kSuspect, kLost };
 inline constexpr size_t kHostStates = 6;
 
+// By what rule a place is picked (pool/core/placing/placer.h). kUnnamed: by what the claim's group
+// says, else the pool; of a claim that is known it is never that.
+enum class Placer : uint8_t { kPack, kSpread, kFgd, kUnnamed };
+
+// Of a claim; as Ask has them.
+struct Size {
+  uint32_t count = 1;
+  uint64_t memory_bytes = 0;
+  uint32_t share_milli = 0;
+  std::string model;
+  bool operator==(const Size&) const = default;
+};
+inline constexpr size_t kMaxSizes = 8;
+
 // What is asked for. Zeros: see each.
 struct Ask {
   uint32_t count = 1;            // GPUs, all of one host
@@ -53,22 +67,31 @@ struct Ask {
   uint32_t limit_milli = 0;      // cap; 0: none
   uint64_t net_bytes_per_s = 0;  // both directions together; 0: what its host allows
   uint8_t priority = 0;  // class of device time, as QuotaRequest has it: 0 normal, 1 high, 2 low
-  int32_t queue_priority = 0;     // the higher is placed first, whenever it came
-  bool preemptible = false;       // claims of a higher queue priority may have its place
-  std::string project;            // whose quota it counts against; empty: the default one
-  std::string model;              // part of the GPU's name; empty: any
-  std::string host;               // this one only; empty: any
-  Selector selector;              // of hosts, by their labels, and of GPUs
-  Labels labels;                  // for people and programs; the pool makes nothing of them
-  int64_t begin_unix = 0;         // seconds; it waits in no queue before; 0: at once, or has begun
-  std::string reservation;        // on its GPUs alone; empty: on none that is reserved
-  bool spread = false;            // the emptiest place instead of the tightest
+  int32_t queue_priority = 0;  // the higher is placed first, whenever it came
+  bool preemptible = false;    // claims of a higher queue priority may have its place
+  std::string project;         // whose quota it counts against; empty: the default one
+  std::string model;           // part of the GPU's name; empty: any
+  std::string host;            // this one only; empty: any
+  Selector selector;           // of hosts, by their labels, and of GPUs
+  Labels labels;               // for people and programs; the pool makes nothing of them
+  int64_t begin_unix = 0;      // seconds; it waits in no queue before; 0: at once, or has begun
+  std::string reservation;     // on its GPUs alone; empty: on none that is reserved
+  std::string group;           // on its hosts alone; empty: the default one's
+  Placer placer = Placer::kPack;
+  // Alternatives, the first of them before the others: `choice` is the one whose numbers are above.
+  // None: there is no other than that.
+  std::vector<Size> sizes;
+  uint32_t choice = 0;
   uint32_t seats = 64;            // sessions at once
   Ms queue_ms = 0;                // how long to wait for a place; 0: for ever
   Ms lifetime_ms = 0;             // from the request, or its begin; 0: no end
   Ms on_disconnect_ms = 0;        // how long without a session; 0: as long as it is renewed
   Ms hold_ms = 24 * 3600 * 1000;  // how long its host carries on without the pool
   bool operator==(const Ask&) const = default;
+
+  uint32_t choices() const { return sizes.empty() ? 1 : static_cast<uint32_t>(sizes.size()); }
+  // Has the numbers of that alternative.
+  void Choose(uint32_t which);
 };
 
 inline constexpr int32_t kMaxQueuePriority = 1000;  // and as low as its negative
@@ -185,6 +208,7 @@ struct Host {
   bool is_ending = false;                    // its server tells so, which a new one does not
   std::string reason;                        // of what it is, if there is one
   Labels labels;                             // the operator's
+  std::string group;                         // empty: the default one. Not stored
   std::vector<Gpu> gpus;
   uint64_t net_ceiling = 0;   // bytes a second of the network that a claim may have; 0: no bound
   uint64_t park_bytes = 0;    // of its memory, what parked claims may have; 0: it parks none
@@ -275,6 +299,9 @@ bool IsHostName(std::string_view name);
 // What cannot be, whatever hosts there are, and the field; "": nothing.
 std::pair<std::string, std::string> FaultOf(const Ask& ask);
 std::string_view ToText(ClaimState state);
+// As people write it; of kUnnamed "".
+std::string_view ToText(Placer placer);
+std::optional<Placer> PlacerOf(std::string_view name);
 std::string_view ToText(HostState state);
 // The tables of docs/internals/pool.md.
 bool MayBecome(ClaimState from, ClaimState to);

@@ -88,9 +88,10 @@ std::vector<Pick> PackByZone(const std::vector<Offer>& offers, uint32_t members)
 
 }  // namespace
 
-std::optional<GangPlaces> FindPlaces(const std::vector<const Host*>& hosts, const Claim& claim) {
+std::optional<GangPlaces> FindPlaces(const std::vector<const Host*>& hosts, const Claim& claim,
+                                     const Demand* demand) {
   if (claim.members() == 1) {
-    std::optional<Place> place = FindPlace(hosts, claim);
+    std::optional<Place> place = FindPlace(hosts, claim, demand);
     return place ? std::optional(GangPlaces{std::move(*place)}) : std::nullopt;
   }
   std::vector<Offer> offers;
@@ -101,8 +102,9 @@ std::optional<GangPlaces> FindPlaces(const std::vector<const Host*>& hosts, cons
     if (offer.members != 0) offers.push_back(std::move(offer));
   }
   if (RoomOf(offers) < claim.members()) return std::nullopt;
-  const std::vector<Pick> picks = claim.ask.spread ? Spread(Pointers(offers), claim.members())
-                                                   : PackByZone(offers, claim.members());
+  const std::vector<Pick> picks = claim.ask.placer == Placer::kSpread
+                                      ? Spread(Pointers(offers), claim.members())
+                                      : PackByZone(offers, claim.members());
   GangPlaces places;
   for (const Pick& pick : picks) {
     auto gpu = pick.offer->gpus.begin();
@@ -115,9 +117,9 @@ std::optional<GangPlaces> FindPlaces(const std::vector<const Host*>& hosts, cons
   return places;
 }
 
-std::optional<GangPlaces> FindPlaces(const Hosts& hosts, const Claim& claim) {
+std::optional<GangPlaces> FindPlaces(const Hosts& hosts, const Claim& claim, const Demand* demand) {
   if (claim.members() == 1) {
-    std::optional<Place> place = FindPlace(hosts, claim);
+    std::optional<Place> place = FindPlace(hosts, claim, demand);
     return place ? std::optional(GangPlaces{std::move(*place)}) : std::nullopt;
   }
   std::vector<const Host*> all;

@@ -16,8 +16,11 @@ using GangPlaces = std::vector<Place>;  // by member
 // and only if the hosts have room for so many of them one by one.
 //   pack    of one zone if one has room (the label `zone`), on the fewest hosts, then the tightest
 //   spread  on as many hosts as there are, the emptiest first
+//   fgd     as pack
 // Of a claim alone: as FindPlace.
-std::optional<GangPlaces> FindPlaces(const std::vector<const Host*>& hosts, const Claim& claim);
-std::optional<GangPlaces> FindPlaces(const Hosts& hosts, const Claim& claim);
+std::optional<GangPlaces> FindPlaces(const std::vector<const Host*>& hosts, const Claim& claim,
+                                     const Demand* demand = nullptr);
+std::optional<GangPlaces> FindPlaces(const Hosts& hosts, const Claim& claim,
+                                     const Demand* demand = nullptr);
 
 }  // namespace farcall::pool

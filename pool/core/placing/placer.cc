@@ -49,6 +49,7 @@ double Emptiness(const Host& host) {
 }
 
 Filter JudgeHost(const Host& host, const Claim& claim) {
+  if (claim.ask.group != host.group) return Filter::kGroup;
   if (!claim.ask.host.empty() && claim.ask.host != host.name) return Filter::kOtherHost;
   if (!claim.ask.selector.is_empty() && !MatchesHost(claim.ask.selector, host.name, host.labels))
     return Filter::kSelector;
@@ -85,7 +86,7 @@ std::string_view ToText(Filter filter) {
   constexpr std::array<std::string_view, kFilters> kNames = {
       "fits",  "host_not_ready", "host_closed", "other_host", "network", "refused_by_host",
       "model", "memory",         "share",       "shared",     "kept",    "too_few_on_host",
-      "quota", "selector",       "reserved"};
+      "quota", "selector",       "reserved",    "other_group"};
   return kNames[static_cast<size_t>(filter)];
 }
 
@@ -97,7 +98,8 @@ void FindGpus(const Host& host, const Claim& claim, std::vector<Candidate>* fit)
     if (JudgeGpu(host.gpus[i], claim) == Filter::kNone)
       fit->push_back({host.gpus[i].claims == 0, LeftOver(host.gpus[i], ask), i});
   std::sort(fit->begin(), fit->end(), [&](const Candidate& a, const Candidate& b) {
-    if (ask.spread) return std::tuple(-a.left, a.device) < std::tuple(-b.left, b.device);
+    if (ask.placer == Placer::kSpread)
+      return std::tuple(-a.left, a.device) < std::tuple(-b.left, b.device);
     return std::tuple(a.is_empty, a.left, a.device) < std::tuple(b.is_empty, b.left, b.device);
   });
 }
@@ -107,15 +109,20 @@ namespace {
 // GangPlaces are offered one after the other; the best remains.
 class BestPlace {
  public:
-  explicit BestPlace(const Claim& claim) : claim_(claim) {}
+  BestPlace(const Claim& claim, const Demand* demand)
+      : claim_(claim),
+        demand_(claim.ask.placer == Placer::kFgd && demand != nullptr && !demand->is_empty()
+                    ? demand
+                    : nullptr) {}
   void Offer(const Host& host);
   std::optional<Place> Take() { return std::move(best_); }
 
  private:
-  // (GPUs not begun yet, what is left, emptiness of the host): the least wins; spread turns it
-  // round.
-  using Score = std::tuple<double, double, double>;
+  // (what becomes of no use, GPUs not begun yet, what is left, emptiness of the host): the least
+  // wins; spread turns it round.
+  using Score = std::tuple<double, double, double, double>;
   const Claim& claim_;
+  const Demand* const demand_;
   std::optional<Place> best_;
   Score best_score_{};
   std::vector<Candidate> fit_;
@@ -125,14 +132,15 @@ void BestPlace::Offer(const Host& host) {
   const Ask& ask = claim_.ask;
   FindGpus(host, claim_, &fit_);
   if (fit_.size() < ask.count) return;
+  const double raised = demand_ == nullptr ? 0 : ChooseByFragments(host, ask, *demand_, &fit_);
   fit_.resize(ask.count);
   double begun = 0, left = 0;
   for (const Candidate& candidate : fit_) {
     begun += candidate.is_empty ? 1 : 0;
     left += candidate.left;
   }
-  const Score score =
-      ask.spread ? Score(-Emptiness(host), -left, 0) : Score(begun, left, Emptiness(host));
+  const Score score = ask.placer == Placer::kSpread ? Score(-Emptiness(host), -left, 0, 0)
+                                                    : Score(raised, begun, left, Emptiness(host));
   if (best_ && score >= best_score_) return;
   best_score_ = score;
   best_ = Place{host.name, {}};
@@ -142,14 +150,15 @@ void BestPlace::Offer(const Host& host) {
 
 }  // namespace
 
-std::optional<Place> FindPlace(const Hosts& hosts, const Claim& claim) {
-  BestPlace best(claim);
+std::optional<Place> FindPlace(const Hosts& hosts, const Claim& claim, const Demand* demand) {
+  BestPlace best(claim, demand);
   for (const auto& [name, host] : hosts) best.Offer(host);
   return best.Take();
 }
 
-std::optional<Place> FindPlace(const std::vector<const Host*>& hosts, const Claim& claim) {
-  BestPlace best(claim);
+std::optional<Place> FindPlace(const std::vector<const Host*>& hosts, const Claim& claim,
+                               const Demand* demand) {
+  BestPlace best(claim, demand);
   for (const Host* host : hosts) best.Offer(*host);
   return best.Take();
 }
@@ -172,7 +181,7 @@ Pass Examine(const Hosts& hosts, const Claim& claim) {
       ever += HasModel(gpu, ask) && ask.memory_bytes <= gpu.memory_bytes ? 1 : 0;
     }
     bool is_possible = by_host != Filter::kOtherHost && by_host != Filter::kNetwork &&
-                       by_host != Filter::kSelector;
+                       by_host != Filter::kSelector && by_host != Filter::kGroup;
     const uint32_t count = std::max(ask.count, 1u);
     if (is_possible) pass.members_ever += ever / count;
     pass.members_now += fit / count;

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "pool/core/model/types.h"
+#include "pool/core/placing/candidate.h"
+#include "pool/core/placing/fragments.h"
 
 namespace farcall::pool {
 
@@ -34,8 +36,9 @@ enum class Filter : uint8_t {
   kQuota,      // its project may have no more of that model
   kSelector,   // its selector wants other labels
   kReserved,   // a reservation has it, or would before the claim ends; or not the one that it names
+  kGroup,      // its host is of another group
 };
-inline constexpr size_t kFilters = 15;
+inline constexpr size_t kFilters = 16;
 std::string_view ToText(Filter filter);
 
 // How a pass over all GPUs went: why a claim waits.
@@ -47,13 +50,6 @@ struct Pass {
   bool could_ever_fit = false;               // if all claims ended
   // Of a gang: for how many members there is room, and would be then.
   uint32_t members_now = 0, members_ever = 0;
-};
-
-// A GPU on which a claim fits.
-struct Candidate {
-  bool is_empty = false;
-  double left = 0;
-  uint32_t device = 0;
 };
 
 // Whether a reservation keeps the claim off the GPU.
@@ -77,9 +73,13 @@ double Emptiness(const Host& host);
 // The best place by the claim's rule, or none.
 //   pack    begun GPUs before empty ones, the tightest first; then the fullest host, then by name
 //   spread  the emptiest host, then its emptiest GPU
-std::optional<Place> FindPlace(const Hosts& hosts, const Claim& claim);
+//   fgd     where it leaves the least that claims of `demand` could not use; of equals, as pack.
+//           Without a demand as pack
+std::optional<Place> FindPlace(const Hosts& hosts, const Claim& claim,
+                               const Demand* demand = nullptr);
 // The same, of these hosts.
-std::optional<Place> FindPlace(const std::vector<const Host*>& hosts, const Claim& claim);
+std::optional<Place> FindPlace(const std::vector<const Host*>& hosts, const Claim& claim,
+                               const Demand* demand = nullptr);
 Pass Examine(const Hosts& hosts, const Claim& claim);
 
 }  // namespace farcall::pool

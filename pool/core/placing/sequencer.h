@@ -37,6 +37,7 @@ class Sequencer {
 struct SequencerPolicy {
   std::string name = "fifo";              // one of SequencerNames
   Ms half_life = 7 * 24 * 3600 * 1000LL;  // of what `fair` remembers
+  Placer placer = Placer::kPack;          // of claims of which neither they nor their group say
 };
 
 //   fifo  first come, first served

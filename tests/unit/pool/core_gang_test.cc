@@ -295,7 +295,7 @@ TEST(PoolGangPlacer, PacksOnTheFewestHostsAndSpreadsOnTheMost) {
   EXPECT_EQ(MembersByHost(FindPlaces(hosts, Gang(10))),
             (std::map<std::string, int>{{"a", 2}, {"b", 8}}));
   Claim spread = Gang(6);
-  spread.ask.spread = true;
+  spread.ask.placer = Placer::kSpread;
   EXPECT_EQ(MembersByHost(FindPlaces(hosts, spread)).size(), 3u);
   EXPECT_FALSE(FindPlaces(hosts, Gang(15)));
   // Of 14 GPUs, each host's rest is too small for a member of 3.

@@ -45,7 +45,7 @@ TEST(Placer, PackTakesTheTightestBegunGpu) {
 TEST(Placer, SpreadTakesTheEmptiestHostAndGpu) {
   Hosts hosts = {{"a", MakeHost("a", {0, 12})}, {"b", MakeHost("b", {2, 1})}};
   Claim claim = Asking(4);
-  claim.ask.spread = true;
+  claim.ask.placer = Placer::kSpread;
   auto place = FindPlace(hosts, claim);
   ASSERT_TRUE(place);
   EXPECT_EQ(place->host, "b");

@@ -9,7 +9,13 @@ void World::Request() {
   request.ask.count = 1 + static_cast<uint32_t>(Below(5) == 0);
   request.ask.memory_bytes = Below(8) == 0 ? 0 : (1 + Below(6)) * kWorldGiB / 2;
   request.ask.share_milli = static_cast<uint32_t>(Below(3) * 250);
-  request.ask.spread = Below(2) == 0;
+  request.ask.placer = static_cast<Placer>(Below(4));
+  if (Below(3) == 0)
+    for (uint64_t i = 0; i < 2 + Below(2); ++i)
+      request.ask.sizes.push_back(
+          {1 + static_cast<uint32_t>(Below(2)), Below(6) == 0 ? 0 : (1 + Below(8)) * kWorldGiB / 2,
+           static_cast<uint32_t>(Below(3) * 250), Below(3) == 0 ? "even" : ""});
+  if (Below(3) == 0 && core_->groups().size() > 1) request.ask.group = AnyGroup();
   request.ask.hold_ms = static_cast<Ms>(Below(3) == 0 ? 24 * 3600 * 1000 : Below(200'000));
   request.ask.on_disconnect_ms = static_cast<Ms>(Below(2) * 30'000);
   request.ask.seats = 1 + static_cast<uint32_t>(Below(3));
@@ -37,6 +43,7 @@ void World::Reserve() {
   make.reservation.end_unix =
       std::max(make.reservation.begin_unix, make.now_unix) + static_cast<int64_t>(Below(90));
   if (Below(3) == 0) make.reservation.project = "p";
+  if (Below(4) == 0) make.reservation.group = AnyGroup();
   Do(make);
 }
 
@@ -53,6 +60,11 @@ void World::CheckLimits(const Effects& effects) {
         std::exchange(placed_[id], claim->epoch) == claim->epoch)
       continue;
     const Host& host = core_->hosts().at(claim->host);
+    const GroupState& group = *core_->FindGroup(NameOfGroup(claim->ask.group));
+    RC_ASSERT(host.group == claim->ask.group);
+    RC_ASSERT(Takes(group.group, claim->ask.project));
+    RC_ASSERT(group.group.max_claims == 0u || group.held <= group.group.max_claims);
+    RC_ASSERT(claim->ask.sizes.empty() || claim->ask.count == claim->devices.size());
     for (uint32_t device : claim->devices)
       RC_ASSERT(device >= host.gpus.size() || !IsReserved(host.gpus[device], *claim));
     for (const ProjectState* at = core_->FindProject(claim->ask.project); at != nullptr;
@@ -80,6 +92,22 @@ void World::SetAnyProject(const std::string& name) {
   if (Below(4) == 0) set.project.max_claims = 1 + static_cast<uint32_t>(Below(4));
   if (Below(4) == 0) set.project.over_quota_weight = static_cast<uint32_t>(Below(2));
   if (Below(6) == 0) set.project.models = {{"odd", {}, {{}, {}, Below(3)}}};
+  Do(set);
+}
+
+void World::SetAnyGroup() {
+  SetGroup set;
+  set.group.name = AnyGroup();
+  if (set.group.name != kDefaultGroup) {
+    if (Below(2) == 0) set.group.hosts = {AnyHost().name};
+    if (set.group.hosts.empty() || Below(3) == 0)
+      (void)ParseSelector("zone=a", &set.group.selector);
+  }
+  if (Below(3) == 0) set.group.projects = {kWorldProjects[Below(std::size(kWorldProjects))]};
+  if (Below(2) == 0) set.group.sequencer = SequencerNames()[Below(4)];
+  set.group.placer = static_cast<Placer>(Below(4));
+  if (Below(4) == 0) set.group.max_pending = static_cast<uint32_t>(Below(6));
+  if (Below(4) == 0) set.group.max_claims = static_cast<uint32_t>(Below(4));
   Do(set);
 }
 

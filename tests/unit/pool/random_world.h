@@ -35,6 +35,7 @@ struct Token {
 };
 
 inline constexpr const char* kWorldProjects[] = {"default", "p", "p/q", "r"};
+inline constexpr const char* kWorldGroups[] = {"default", "g", "h"};
 
 class World {
  public:
@@ -64,11 +65,18 @@ class World {
     }
     Start();
     for (const char* name : kWorldProjects) SetAnyProject(name);
+    if (Below(2) == 0) SetAnyGroup();
   }
 
   void Step() {
     if (is_busy_) Exchange();
-    switch (Below(22)) {
+    switch (Below(23)) {
+      case 22:
+        if (Below(3) == 0)
+          Do(DeleteGroup{AnyGroup(), {}});
+        else
+          SetAnyGroup();
+        break;
       case 20:
         Reserve();
         break;
@@ -178,8 +186,10 @@ class World {
     for (const auto& [name, reservation] : stored_reservations_)
       reservations.push_back(reservation);
     for (Reservation& reservation : reservations) reservation.has_begun = false;  // not stored
+    std::vector<Group> groups;
+    for (const auto& [name, group] : stored_groups_) groups.push_back(group);
     core_->Load(std::move(claims), std::move(hosts), now_, {}, std::move(projects),
-                std::move(reservations));
+                std::move(reservations), std::move(groups));
   }
 
   // False: it died before it had stored what it decided, and a new one has started.
@@ -199,6 +209,13 @@ class World {
         stored_reservations_.erase(name);
       else
         stored_reservations_[name] = found->second;
+    }
+    for (const std::string& name : effects.groups) {
+      const GroupState* state = core_->FindGroup(name);
+      if (state == nullptr)
+        stored_groups_.erase(name);
+      else
+        stored_groups_[name] = state->group;
     }
     for (const std::string& id : effects.claims) stored_claims_[id] = *core_->Find(id);
     // What hosts told may be stored later, or never.
@@ -230,6 +247,8 @@ class World {
   void CheckLimits(const Effects& effects);
 
   void SetAnyProject(const std::string& name);
+  std::string AnyGroup() { return kWorldGroups[Below(std::size(kWorldGroups))]; }
+  void SetAnyGroup();
 
   void Release() {
     if (core_->claims().empty()) return;
@@ -368,6 +387,7 @@ class World {
   std::map<std::string, Host> stored_hosts_;
   std::map<std::string, Project> stored_projects_;
   std::map<std::string, Reservation> stored_reservations_;
+  std::map<std::string, Group> stored_groups_;
   int64_t set_by_ = 0;                      // milliseconds, of the clock of day
   std::map<std::string, uint64_t> placed_;  // the epochs that were looked at
   SequencerPolicy sequencer_;

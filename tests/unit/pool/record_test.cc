@@ -36,8 +36,13 @@ RequestClaim AnyRequest(const Below& below, uint64_t number) {
   request.ask.priority = static_cast<uint8_t>(below(3));
   request.ask.queue_priority = static_cast<int32_t>(below(3)) - 1;
   request.ask.preemptible = below(2) == 0;
-  request.ask.spread = below(2) == 0;
+  request.ask.placer = static_cast<Placer>(below(4));
   request.ask.labels = {{"team", "vision"}, {"a", ""}};
+  if (below(4) == 0) {
+    request.ask.sizes = {{1, 16 * kGiB, 0, ""}, {2, below(3) * kGiB, 250, "H100"}};
+    request.ask.Choose(0);
+  }
+  if (below(4) == 0) request.ask.group = "g";
   if (below(3) == 0)
     (void)ParseSelector(below(2) == 0 ? "zone=a, !spot" : "model in (H100,A)",
                         &request.ask.selector);
@@ -82,10 +87,20 @@ void ApplyConfiguration(const Below& below, const Apply& apply) {
   set.project.models = {{"H100", {}, {{}, {}, 3}}};
   apply(set);
   apply(DeleteProject{"q", {}});
+  SetGroup group;
+  group.group.name = below(3) == 0 ? "default" : "g";
+  if (group.group.name == "g") (void)ParseSelector("zone=a", &group.group.selector);
+  group.group.projects = {"p"};
+  group.group.sequencer = below(2) == 0 ? "" : "drf";
+  group.group.placer = static_cast<Placer>(below(4));
+  group.group.max_claims = static_cast<uint32_t>(below(4));
+  apply(group);
+  if (below(3) == 0) apply(DeleteGroup{"g", {}});
   apply(SetLabels{"a", {{"zone", below(2) == 0 ? "a" : "b"}, {"x", ""}, {"y", "z"}}, {}});
   ApplyConfig config;
   config.projects = {set.project};
   config.users = {{"bob", "tenant", {{Role::kViewer, "p"}}, true, 0, 0}};
+  config.groups = {group.group};
   config.hosts = {{"b", {{"spot", ""}, {"zone", "a"}}}};
   config.is_dry_run = below(2) == 0;
   apply(config);
@@ -387,7 +402,8 @@ TEST_F(PoolRecord, AWhatIfTellsHowClaimsWouldHaveFared) {
   EXPECT_EQ(fair->placed, 4u);
   EXPECT_EQ(Simulate(*record, {"sjf", ""}).status().message(),
             "sequencer 'sjf': fifo, lifo, drf or fair");
-  EXPECT_EQ(Simulate(*record, {"", "fgd"}).status().message(), "placer 'fgd': pack or spread");
+  EXPECT_EQ(Simulate(*record, {"", "best"}).status().message(),
+            "placer 'best': pack, spread or fgd");
 }
 
 TEST_F(PoolRecord, ASnapshotRunsOnUnderAnotherRule) {

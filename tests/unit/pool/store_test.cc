@@ -71,7 +71,7 @@ TEST_F(PoolStore, RefusesAnotherReleasesSchemaAndWhatIsNoStore) {
   sqlite3_close(db);
   auto newer = Store::Open(path_, &loaded);
   ASSERT_FALSE(newer.ok());
-  EXPECT_EQ(newer.status().message(), "the pool's store is of schema 9, this farcall knows 6");
+  EXPECT_EQ(newer.status().message(), "the pool's store is of schema 9, this farcall knows 7");
   EXPECT_FALSE(Store::Open(folder_, &loaded).ok());
   EXPECT_FALSE(Store::Open(folder_ + "/none/pool.db", &loaded).ok());
 }

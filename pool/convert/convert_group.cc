@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Groups and alternatives, between the core's words and pool.proto's.
+#include "pool/convert/convert.h"
+#include "proto/printable.h"
+
+namespace farcall::pool {
+
+namespace {
+
+constexpr size_t kMaxText = 256;
+
+}  // namespace
+
+Size FromProto(const pb::ClaimSize& given) {
+  return {given.count() == 0 ? 1 : given.count(), given.memory_bytes(), given.share_milli(),
+          given.model()};
+}
+
+pb::ClaimSize ToProto(const Size& size) {
+  pb::ClaimSize told;
+  told.set_count(size.count);
+  told.set_memory_bytes(size.memory_bytes);
+  told.set_share_milli(size.share_milli);
+  told.set_model(size.model);
+  return told;
+}
+
+std::optional<Refusal> ToGroup(const pb::Group& given, Group* group) {
+  group->name = given.name();
+  if (std::string wrong = ParseSelector(given.selector(), &group->selector); !wrong.empty())
+    return Refusal{RefusalCode::kInvalid, Printable(wrong, kMaxText), "selector", ""};
+  const std::optional<Placer> placer = PlacerOf(given.placer());
+  if (!placer)
+    return Refusal{RefusalCode::kInvalid,
+                   "placer '" + Printable(given.placer(), kMaxText) + "': pack, spread or fgd",
+                   "placer", ""};
+  group->placer = *placer;
+  group->hosts.assign(given.hosts().begin(), given.hosts().end());
+  group->projects.assign(given.projects().begin(), given.projects().end());
+  group->sequencer = given.sequencer();
+  group->max_pending = given.max_pending();
+  group->max_claims = given.max_claims();
+  group->revision = given.revision();
+  return std::nullopt;
+}
+
+Group GroupOf(const pb::Group& stored) {
+  Group group;
+  (void)ToGroup(stored, &group);
+  return group;
+}
+
+pb::Group ToProto(const Group& group) {
+  pb::Group told;
+  told.set_name(group.name);
+  told.set_selector(ToText(group.selector));
+  for (const std::string& host : group.hosts) told.add_hosts(host);
+  for (const std::string& project : group.projects) told.add_projects(project);
+  told.set_sequencer(group.sequencer);
+  told.set_placer(std::string(ToText(group.placer)));
+  told.set_max_pending(group.max_pending);
+  told.set_max_claims(group.max_claims);
+  told.set_revision(group.revision);
+  return told;
+}
+
+}  // namespace farcall::pool
