@@ -102,7 +102,7 @@ int Label(const PoolOptions& pool, const std::string& host, const std::vector<st
 
 void AddPoolApply(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
-      "apply", "Makes projects, users and hosts' labels as a file declares them");
+      "apply", "Makes projects, groups, users and hosts' labels as a file declares them");
   auto pool = AddPoolOptions(command);
   auto file = std::make_shared<std::string>();
   auto is_dry_run = std::make_shared<bool>(false);

@@ -7,6 +7,7 @@
 
 #include "cli/pool/call.h"
 #include "proto/byte_count.h"
+#include "proto/printable.h"
 
 namespace farcall::cli {
 
@@ -69,6 +70,38 @@ bool ParseBounds(const std::string& text, GivenBounds* given) {
 std::string CheckBounds(const std::string& text) {
   GivenBounds given;
   return ParseBounds(text, &given) ? "" : "'" + text + "': " + kBoundsForm;
+}
+
+bool ParseSize(const std::string& text, pool::v1::ClaimSize* size) {
+  constexpr uint64_t kMostGpus = 64, kMostMilli = 1000;
+  GivenBounds given;
+  if (text == "none" || !ParseBounds(text, &given)) return false;
+  const pool::v1::ResourceBounds& bounds = given.bounds;
+  if (bounds.has_gpus() && (bounds.gpus() == 0 || bounds.gpus() > kMostGpus)) return false;
+  if (bounds.share_milli() > kMostMilli) return false;
+  size->set_count(bounds.has_gpus() ? static_cast<uint32_t>(bounds.gpus()) : 1);
+  size->set_memory_bytes(bounds.memory_bytes());
+  size->set_share_milli(static_cast<uint32_t>(bounds.share_milli()));
+  size->set_model(given.model);
+  return true;
+}
+
+std::string CheckSize(const std::string& text) {
+  pool::v1::ClaimSize size;
+  return ParseSize(text, &size)
+             ? ""
+             : "'" + text + "': write gpus=2,mem=40GiB,share=50%,model=A100 or a part of it";
+}
+
+std::string SizeText(const pool::v1::ClaimSize& size) {
+  std::string text = size.count() > 1 ? std::to_string(size.count()) + " x " : "";
+  text += size.memory_bytes() == 0 ? "GPU" : Gib(size.memory_bytes()) + "GiB";
+  if (size.share_milli() != 0) {
+    char share[32];
+    std::snprintf(share, sizeof(share), " %g%%", size.share_milli() / 10.0);
+    text += share;
+  }
+  return size.model().empty() ? text : text + " of " + Printable(size.model());
 }
 
 std::string BoundsText(const pool::v1::ResourceBounds& bounds) {

@@ -20,6 +20,11 @@ struct GivenBounds {
 bool ParseBounds(const std::string& text, GivenBounds* given);
 // For CLI::Option::check.
 std::string CheckBounds(const std::string& text);
+// What one alternative of a claim asks for: "gpus=2,mem=40GiB,share=50%,model=A100". Without mem it
+// is whole GPUs. False if it is none.
+bool ParseSize(const std::string& text, pool::v1::ClaimSize* size);
+std::string CheckSize(const std::string& text);
+std::string SizeText(const pool::v1::ClaimSize& size);
 // The other way, for tables; "-" of none.
 std::string BoundsText(const pool::v1::ResourceBounds& bounds);
 

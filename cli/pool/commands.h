@@ -16,6 +16,7 @@ void AddPoolJoinToken(CLI::App& app, int& exit_code);
 void AddPoolReservation(CLI::App& app, int& exit_code);
 void AddPoolQueueCommand(CLI::App& app, int& exit_code);
 void AddPoolProjectCommand(CLI::App& app, int& exit_code);
+void AddPoolGroup(CLI::App& app, int& exit_code);
 void AddPoolAudit(CLI::App& app, int& exit_code);
 void AddPoolAccounts(CLI::App& app, int& exit_code);
 void AddPoolApply(CLI::App& app, int& exit_code);

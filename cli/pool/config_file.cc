@@ -37,6 +37,7 @@ class Reader {
   void Read(const YAML::Node& root) {
     Fields(root, "the file",
            {{"projects", [&](const YAML::Node& n) { Each(n, [&](auto& one) { Project(one); }); }},
+            {"groups", [&](const YAML::Node& n) { Each(n, [&](auto& one) { Group(one); }); }},
             {"users", [&](const YAML::Node& n) { Each(n, [&](auto& one) { User(one); }); }},
             {"hosts", [&](const YAML::Node& n) { Each(n, [&](auto& one) { Host(one); }); }}});
   }
@@ -129,6 +130,32 @@ class Reader {
            {{"model", [&](const YAML::Node& n) { model->set_model(Text(n)); }},
             {"deserved", [&](const YAML::Node& n) { *model->mutable_deserved() = Bounds(n); }},
             {"limit", [&](const YAML::Node& n) { *model->mutable_limit() = Bounds(n); }}});
+  }
+
+  void Group(const YAML::Node& node) {
+    pb::Group* group = config_->add_groups();
+    auto text = [&](void (*set)(pb::Group*, std::string)) {
+      return [this, group, set](const YAML::Node& value) { set(group, Text(value)); };
+    };
+    auto list = [&](void (*add)(pb::Group*, std::string)) {
+      return [this, group, add](const YAML::Node& values) {
+        Each(values, [&](const YAML::Node& one) { add(group, Text(one)); });
+      };
+    };
+    auto number = [&](void (pb::Group::*set)(uint32_t)) {
+      return [this, group, set](const YAML::Node& value) { (group->*set)(Number(value)); };
+    };
+    Fields(
+        node, "a group",
+        {{"name", text([](pb::Group* g, std::string t) { g->set_name(std::move(t)); })},
+         {"selector", text([](pb::Group* g, std::string t) { g->set_selector(std::move(t)); })},
+         {"hosts", list([](pb::Group* g, std::string t) { g->add_hosts(std::move(t)); })},
+         {"projects", list([](pb::Group* g, std::string t) { g->add_projects(std::move(t)); })},
+         {"sequencer", text([](pb::Group* g, std::string t) { g->set_sequencer(std::move(t)); })},
+         {"placer", text([](pb::Group* g, std::string t) { g->set_placer(std::move(t)); })},
+         {"max_pending", number(&pb::Group::set_max_pending)},
+         {"max_claims", number(&pb::Group::set_max_claims)}});
+    if (group->name().empty()) Throw(node, "a group without a name");
   }
 
   void User(const YAML::Node& node) {

@@ -34,6 +34,7 @@ int main(int argc, char** argv) {
   farcall::cli::AddPoolReservation(app, exit_code);
   farcall::cli::AddPoolQueueCommand(app, exit_code);
   farcall::cli::AddPoolProjectCommand(app, exit_code);
+  farcall::cli::AddPoolGroup(app, exit_code);
   farcall::cli::AddPoolAccounts(app, exit_code);
   farcall::cli::AddPoolAudit(app, exit_code);
   farcall::cli::AddPoolApply(app, exit_code);

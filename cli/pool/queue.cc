@@ -8,6 +8,7 @@
 
 #include "cli/pool/call.h"
 #include "cli/pool/commands.h"
+#include "cli/pool/flag_values.h"
 #include "cli/pool/pool_options.h"
 #include "generated/proto/pool.pb.h"
 #include "proto/printable.h"
@@ -61,16 +62,22 @@ void Draw(const pb::Queue& queue) {
               Printable(queue.start_basis(), kMaxMessageBytes).c_str());
 }
 
-int Show(const PoolOptions& pool, uint32_t limit) {
+int Show(const PoolOptions& pool, uint32_t limit, const std::string& group) {
   pb::Queue queue;
-  const int code = Call(pool, "GET", "/v1/queue?limit=" + std::to_string(limit), nullptr, &queue);
+  const std::string path = "/v1/queue?limit=" + std::to_string(limit) + "&group=" + group;
+  const int code = Call(pool, "GET", path, nullptr, &queue);
   if (code != 0 || pool.json) return code;
   std::printf("%u claim(s) wait, by %s\n", queue.waiting(), Printable(queue.sequencer()).c_str());
   if (queue.claims_size() == 0) return 0;
+  const bool has_groups =
+      std::any_of(queue.claims().begin(), queue.claims().end(),
+                  [](const pb::QueuedClaim& one) { return one.claim().group() != "default"; });
+  if (has_groups) std::printf("%-16s ", "GROUP");
   std::printf("%5s %-18s %-20s %-12s %8s %-18s %9s %9s  %s\n", "PLACE", "CLAIM", "PROJECT",
               "TENANT", "PRIORITY", "ASKS", "WAITED", "STARTS IN", "WHY");
   for (const pb::QueuedClaim& one : queue.claims()) {
     const pb::Claim& claim = one.claim();
+    if (has_groups) std::printf("%-16s ", Printable(claim.group()).c_str());
     std::printf("%5u %-18s %-20s %-12s %8d %-18s %9s %9s  %s\n", one.place(),
                 Printable(claim.id()).c_str(), Printable(claim.project()).c_str(),
                 claim.tenant().empty() ? "-" : Printable(claim.tenant(), 12).c_str(),
@@ -93,8 +100,11 @@ void AddPoolQueueCommand(CLI::App& app, int& exit_code) {
   command->add_option("--limit", *limit, "number of claims at most")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
+  auto group = std::make_shared<std::string>();
+  command->add_option("--group", *group, "only the claims of this group (default: of all)")
+      ->check(CheckName);
   command->footer("Example: farcall pool queue");
-  command->callback([pool, limit, &exit_code] { exit_code = Show(*pool, *limit); });
+  command->callback([pool, limit, group, &exit_code] { exit_code = Show(*pool, *limit, *group); });
 }
 
 }  // namespace farcall::cli

@@ -96,7 +96,7 @@ void AddReplay(CLI::App& app, int& exit_code) {
   command
       ->add_option("--with", *with,
                    "simulate its claims and hosts under another rule: sequencer=fifo, lifo, drf or "
-                   "fair, or placer=pack or spread")
+                   "fair, or placer=pack, spread or fgd")
       ->check(CheckWith);
   auto run = std::make_shared<std::string>("1h");
   command

@@ -95,6 +95,9 @@ void AddCreate(CLI::App* parent, int& exit_code) {
       "--project", [asked](const std::string& text) { asked->set_project(text); },
       "project whose claims, and those of its children, may name it (default: any)");
   command->add_option_function<std::string>(
+      "--group", [asked](const std::string& text) { asked->set_group(text); },
+      "resource group of whose hosts they are (default: default)");
+  command->add_option_function<std::string>(
       "--model", [asked](const std::string& text) { asked->set_model(text); },
       "text that the GPUs' name has to contain");
   command->add_option_function<std::string>(

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string_view>
 
+#include "cli/pool/bounds.h"
 #include "cli/pool/call.h"
 #include "cli/pool/commands.h"
 #include "cli/pool/flag_values.h"
@@ -46,6 +47,9 @@ void Print(const pb::Claim& claim) {
     std::printf("  pod %s/%s, container %s%s", Printable(owner->space).c_str(),
                 Printable(owner->pod).c_str(), Printable(owner->container).c_str(),
                 owner->node.empty() ? "" : (", node " + Printable(owner->node)).c_str());
+  if (!claim.group().empty() && claim.group() != "default")
+    std::printf("  group %s", Printable(claim.group()).c_str());
+  if (claim.alternative() != 0) std::printf("  alternative %u", claim.alternative());
   if (!claim.gang().empty()) std::printf("  rank %u of %u", claim.rank(), claim.gang_size());
   if (claim.sessions() != 0) std::printf("  %u session(s)", claim.sessions());
   if (claim.host_lost()) std::printf("  host_lost");
@@ -136,15 +140,25 @@ void PrintExpected(const pb::Explanation& told) {
     std::printf("  quota: %s\n", Printable(told.quota(), kMaxMessageBytes).c_str());
 }
 
+void PrintAlternatives(const pb::Explanation& told) {
+  for (const pb::AlternativeExplanation& one : told.alternatives())
+    std::printf("  %s: %s\n", SizeText(one.size()).c_str(),
+                one.fits_now() ? "would fit now" : Printable(one.why(), kMaxMessageBytes).c_str());
+}
+
 void PrintPlan(const pb::Explanation& told) {
   if (told.fits_now()) {
     std::printf("it would start now on");
     if (told.hosts_size() == 0) std::printf(" %s", Printable(told.host()).c_str());
     for (const std::string& host : told.hosts()) std::printf(" %s", Printable(host).c_str());
+    if (told.alternatives_size() > static_cast<int>(told.alternative()))
+      std::printf(", as %s",
+                  SizeText(told.alternatives(static_cast<int>(told.alternative())).size()).c_str());
     std::printf("\n");
   } else {
     std::printf("it would wait: %s\n", Printable(told.why(), kMaxMessageBytes).c_str());
   }
+  PrintAlternatives(told);
   PrintExpected(told);
 }
 
@@ -193,6 +207,20 @@ void AddAskFlags(CLI::App* command, const std::shared_ptr<RequestFlags>& flags) 
       "--project", [flags](const std::string& text) { flags->request.set_project(text); },
       "project whose quota the claim counts against (default: default)");
   command->add_option_function<std::string>(
+      "--group", [flags](const std::string& text) { flags->request.set_group(text); },
+      "resource group on whose hosts it is to be (default: its reservation's, else default)");
+  command
+      ->add_option_function<std::vector<std::string>>(
+          "--or",
+          [flags](const std::vector<std::string>& sizes) {
+            for (const std::string& text : sizes)
+              ParseSize(text, flags->request.add_alternatives());
+          },
+          "what to take where there is no room for the rest: "
+          "gpus=2,mem=40GiB,share=50%,model=A100; "
+          "repeat it for several, the best first")
+      ->check(CheckSize);
+  command->add_option_function<std::string>(
       "--model", [flags](const std::string& text) { flags->request.set_model(text); },
       "text that the GPU's name has to contain");
   command
@@ -225,7 +253,7 @@ void AddAskFlags(CLI::App* command, const std::shared_ptr<RequestFlags>& flags) 
       "the only host to use");
   command->add_option_function<std::string>(
       "--placer", [flags](const std::string& text) { flags->request.set_placer(text); },
-      "placement: pack or spread (default: the pool's)");
+      "placement: pack, spread or fgd (default: its group's, else the pool's)");
 }
 
 void AddRequest(CLI::App& app, int& exit_code) {
@@ -244,6 +272,7 @@ void AddRequest(CLI::App& app, int& exit_code) {
   command->footer(
       "Without --mem it is a whole GPU, without --net what its host allows.\n"
       "Example: farcall pool request --mem 4GiB --share 25%\n"
+      "         farcall pool request --mem 80GiB --or gpus=2,mem=40GiB\n"
       "         FARCALL_CLAIM=c-... FARCALL_ENDPOINT=pool://127.0.0.1:7718 ./a.out");
   command->callback([pool, flags, &exit_code] { exit_code = Request(*pool, *flags); });
 }
@@ -337,10 +366,13 @@ int Explain(const PoolOptions& pool, const std::string& id) {
     std::printf("%s: %s\n", Printable(told.state()).c_str(),
                 Printable(told.why(), kMaxMessageBytes).c_str());
   if (code != 0 || pool.json) return code;
+  if (!told.group().empty() && told.group() != "default")
+    std::printf("  group: %s\n", Printable(told.group()).c_str());
   if (!told.rule().empty())
     std::printf("  order: %s\n", Printable(told.rule(), kMaxMessageBytes).c_str());
   if (!told.fits_if().empty())
     std::printf("  starts if: %s\n", Printable(told.fits_if(), kMaxMessageBytes).c_str());
+  PrintAlternatives(told);
   for (const std::string& id : told.preempts())
     std::printf("  leaves for it: %s\n", Printable(id).c_str());
   PrintExpected(told);

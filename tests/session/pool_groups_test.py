@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Groups of hosts, the placer fgd and claims with alternatives: by REST, by gRPC's words and by the command line."""
+
+import json
+import subprocess
+import unittest
+
+from harness import FARCALL, until
+from pool_case import MIB, PoolCase
+
+APPLIED = """
+projects:
+  - name: lab
+groups:
+  - name: rack
+    selector: "zone=a"
+    projects: [lab]
+    sequencer: drf
+    placer: fgd
+    max_claims: 4
+    max_pending: 9
+hosts:
+  - name: one
+    labels: {zone: a}
+"""
+
+
+class Groups(PoolCase):
+    def cli(self, pool, *words, code=0):
+        done = subprocess.run(
+            [FARCALL, "pool", *map(str, words), "--pool", pool.url],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stdout + done.stderr
+
+    def test_a_group_is_set_shown_used_and_deleted(self):
+        pool = self.serve()
+        self.host(pool, "one")
+        self.cli(pool, "project", "set", "lab")
+        made = self.cli(pool, "group", "set", "g", "--hosts", "one", "--projects", "lab")
+        self.assertIn("g: 1 host(s), 1 GPU(s), 0 claim(s), 0 wait\n  hosts: one\n", made)
+        self.cli(pool, "group", "set", "g", "--sequencer", "drf", "--max-claims", 1)
+        told = pool.get("/v1/groups/g")
+        self.assertEqual(
+            (told["projects"], told["sequencer"], told["max_claims"], told["members"]),
+            (["lab"], "drf", 1, ["one"]),
+        )
+        self.assertEqual(pool.hosts()["one"]["group"], "g")
+        asked = self.cli(
+            pool, "request", "--mem", "64MiB", "--project", "lab", "--group", "g", "--json"
+        )
+        first = json.loads(asked)
+        self.assertEqual((first["state"], first["group"]), ("bound", "g"))
+        second = pool.post("/v1/claims", memory_bytes=str(MIB), project="lab", group="g")
+        explained = self.cli(pool, "explain", second["id"])
+        self.assertIn("it waits for the limit of group 'g' on claims, 1", explained)
+        self.assertIn("  group: g\n", explained)
+        self.assertIn("order: drf in group g: project lab", explained)
+        queue = self.cli(pool, "queue", "--group", "g")
+        self.assertIn("1 claim(s) wait, by drf", queue)
+        self.assertRegex(queue, r"g +1 " + second["id"])
+        self.assertIn("there is no group 'x'", self.cli(pool, "queue", "--group", "x", code=1))
+        # None of its hosts is another group's any more.
+        outside = pool.post("/v1/claims", memory_bytes=str(MIB))
+        self.assertIn("1 on hosts of other groups", self.cli(pool, "explain", outside["id"]))
+        refused = self.cli(pool, "group", "delete", "g", code=1)
+        self.assertIn("group 'g' has 2 claim(s) that are not over", refused)
+        for claim in (first, second):
+            self.cli(pool, "release", claim["id"])
+        until(lambda: pool.get("/v1/groups/g").get("claims", 0) == 0, what="its claims' end")
+        until(lambda: pool.call("DELETE", "/v1/groups/g")[0] == 200, what="the group's end")
+        until(lambda: pool.claim(outside["id"])["state"] == "bound", what="the host's freedom")
+        self.assertRegex(
+            self.cli(pool, "group", "list"), r"default +1 +1 +1 +0 pool's +pool's +any"
+        )
+
+    def test_who_may_not_use_a_group_hears_why(self):
+        pool = self.serve()
+        self.host(pool, "one")
+        self.cli(pool, "project", "set", "lab")
+        self.cli(pool, "group", "set", "g", "--hosts", "one", "--projects", "lab")
+        status, error = pool.call("POST", "/v1/claims", {"group": "g"})
+        self.assertEqual(
+            (status, error["field"], error["hint"]), (403, "group", "its projects are lab")
+        )
+        self.assertEqual(error["message"], "group 'g' takes no claims of project 'default'")
+        status, error = pool.call("POST", "/v1/claims", {"group": "none"})
+        self.assertEqual((status, error["message"]), (400, "there is no group 'none'"))
+        planned = self.cli(pool, "plan", "--mem", "1MiB", "--group", "g", code=5)
+        self.assertIn(
+            "group 'g' to take claims of project 'default'; its projects are lab", planned
+        )
+        self.assertIn("there is no group 'x'", self.cli(pool, "plan", "--group", "x", code=1))
+        wrong = self.cli(pool, "group", "set", "h", "--hosts", "one", code=1)
+        self.assertIn("host 'one' is of group 'g' already", wrong)
+        wrong = self.cli(pool, "group", "set", "h", code=1)
+        self.assertIn("it would have no hosts", wrong)
+
+    def test_groups_are_declared_in_a_file_and_a_new_controller_has_them(self):
+        pool = self.serve()
+        self.host(pool, "one")
+        path = self.store.with_name("pool.yaml")
+        path.write_text(APPLIED)
+        made = self.cli(pool, "apply", "-f", path)
+        self.assertIn("group rack: new\n", made)
+        self.assertIn("  placer: none -> fgd\n", made)
+        self.assertIn("0 of 3 objects changed", self.cli(pool, "apply", "-f", path))
+        claim = pool.post(
+            "/v1/claims", memory_bytes=str(MIB), project="lab", group="rack", wait_ms="20000"
+        )
+        self.assertEqual((claim["state"], claim["request"]["placer"]), ("bound", "fgd"))
+        path.write_text(APPLIED.replace("placer: fgd", "placer: best"))
+        wrong = self.cli(pool, "apply", "-f", path, code=1)
+        self.assertIn("group 'rack': placer 'best': pack, spread or fgd", wrong)
+        addresses = pool.addresses()
+        pool.stop()
+        pool = self.serve(**addresses)
+        self.assertEqual(pool.get("/v1/groups/rack")["claims"], 1)
+        until(lambda: pool.hosts()["one"]["state"] == "ready", what="its host")
+        self.assertEqual(pool.hosts()["one"]["group"], "rack")
+
+    def test_the_first_alternative_that_fits_is_taken(self):
+        pool = self.serve()
+        self.host(pool, "one")
+        asked = json.loads(
+            self.cli(
+                pool,
+                "request",
+                "--mem",
+                "900GiB",
+                "--or",
+                "gpus=8,mem=1MiB",
+                "--or",
+                "mem=64MiB",
+                "--json",
+            )
+        )
+        self.assertEqual(
+            (asked["state"], asked["alternative"], asked["memory_bytes"]),
+            ("bound", 2, str(64 * MIB)),
+        )
+        self.assertEqual(asked["request"]["memory_bytes"], str(900 << 30))
+        self.assertIn("alternative 2", self.cli(pool, "list"))
+        used = pool.get("/v1/projects/default")["used"]
+        self.assertEqual(used["memory_bytes"], str(64 * MIB))
+        planned = self.cli(pool, "plan", "--mem", "900GiB", "--or", "mem=1MiB")
+        self.assertIn("it would start now on one, as 0.0GiB", planned)
+        self.assertIn("900.0GiB: asks 900.0 GiB", planned)
+        whole = pool.post("/v1/claims", memory_bytes=str(900 << 30), alternatives=[{"count": 1}])
+        explained = self.cli(pool, "explain", whole["id"])
+        self.assertIn("the first of 2 alternatives", explained)
+        self.assertRegex(
+            explained, r"  GPU: asks a whole GPU: of 1 GPU\(s\), 1 not free for sharing"
+        )
+        wrong = self.cli(pool, "request", "--or", "gpus=0", code=2)
+        self.assertIn("'gpus=0': write gpus=2,mem=40GiB", wrong)
+
+    def test_the_pools_own_placer_may_be_fgd(self):
+        pool = self.serve("--placer", "fgd")
+        self.host(pool, "one")
+        claim = pool.post("/v1/claims", memory_bytes=str(MIB), wait_ms="20000")
+        self.assertEqual((claim["state"], claim["request"]["placer"]), ("bound", "fgd"))
+
+
+if __name__ == "__main__":
+    unittest.main()
