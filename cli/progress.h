@@ -5,11 +5,12 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdio>
 #include <mutex>
 #include <string>
 #include <thread>
+
+#include "sync/cond_var.h"
 
 namespace farcall::cli {
 
@@ -40,7 +41,7 @@ class Progress {
   }
 
   std::mutex mutex_;
-  std::condition_variable over_;
+  CondVar over_;
   bool is_over_ = false;
   std::thread thread_;  // last: it uses the others
 };

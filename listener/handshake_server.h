@@ -6,7 +6,6 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
@@ -18,6 +17,7 @@
 #include "listener/descriptors.h"
 #include "listener/source_table.h"
 #include "proto/server_exchange.h"
+#include "sync/cond_var.h"
 #include "transport/channel.h"
 #include "transport/sync.h"
 
@@ -102,7 +102,7 @@ class HandshakeServer {
   std::optional<Clock::time_point> resume_at_;  // listeners are not heard until then
 
   std::mutex mutex_;  // all below
-  std::condition_variable came_;
+  CondVar came_;
   Guests ready_;
   SourceTable turns_;  // all of ready_
 };

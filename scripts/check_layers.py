@@ -15,6 +15,7 @@ import sys
 # <build>/generated; its folders are those of GENERATED. Each include of it begins so.
 LAYERS = {
     # Without anything of ours.
+    "sync": "",
     "settings": "",
     "toolkit": "",
     # The wire, and what carries it.
@@ -88,6 +89,8 @@ LAYERS = {
     "bench": "pool server/leases quota transport proto settings",
     "cli": "bench pool server client-shim/audit client-shim/core listener transport proto settings",
 }
+# What all may include.
+COMMON = ("sync",)
 # These may include anything: tests look at what they test.
 FREE = ("tests", "examples", "codegen", "build")
 # Generated headers, of <build>/generated: of which folder each is. Others are of the one that has their name.
@@ -166,7 +169,7 @@ def violation(file, number, target, written):
         return None
     allowed = LAYERS[source].split()
     # A name stands for what is below it too.
-    if any(is_below(target, name) for name in allowed):
+    if any(is_below(target, name) for name in [*allowed, *COMMON]):
         return None
     return f'{file}:{number}: includes "{written}": {source} may include {", ".join(allowed) or "nothing"}'
 

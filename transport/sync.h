@@ -1,88 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// A lock and a condition variable of a few instructions, and a thread that may be left behind in a
-// forked child: a joinable std::thread ends the process that drops it.
+// A thread that may be left behind in a forked child: a joinable std::thread ends the process that
+// drops it. With what it takes to work with others: Mutex and CondVar.
 #pragma once
 
 #include <pthread.h>
 #include <signal.h>
 
-#include <atomic>
-#include <cstdint>
 #include <memory>
 #include <mutex>
 
+#include "sync/cond_var.h"
+#include "sync/mutex.h"
 #include "transport/channel.h"
 
 namespace farcall {
-
-// Sleeps until somebody wakes `word`, unless it is no longer `expected`; until the deadline at
-// most. May return early.
-void FutexWait(std::atomic<uint32_t>& word, uint32_t expected,
-               Clock::time_point deadline = Clock::time_point::max());
-void FutexWakeOne(std::atomic<uint32_t>& word);
-void FutexWakeAll(std::atomic<uint32_t>& word);
-
-// As std::mutex. Taking and releasing it costs 9 instructions while nobody waits, where glibc's
-// costs 57: a synchronizing call takes a dozen.
-class Mutex {
- public:
-  constexpr Mutex() = default;
-  Mutex(const Mutex&) = delete;
-  Mutex& operator=(const Mutex&) = delete;
-
-  void lock() {
-    if (!try_lock()) [[unlikely]] {
-      LockSlowly();
-    }
-  }
-  bool try_lock() {
-    uint32_t free = kFree;
-    return state_.compare_exchange_strong(free, kHeld, std::memory_order_acquire,
-                                          std::memory_order_relaxed);
-  }
-  void unlock() {
-    if (state_.exchange(kFree, std::memory_order_release) == kAwaited) [[unlikely]] {
-      FutexWakeOne(state_);
-    }
-  }
-
- private:
-  enum : uint32_t { kFree, kHeld, kAwaited };  // kAwaited: held, and others may sleep
-  void LockSlowly();
-  std::atomic<uint32_t> state_{kFree};
-};
-
-// A condition variable for Mutex and std::mutex. What it tells of changes under that lock.
-class CondVar {
- public:
-  constexpr CondVar() = default;
-  CondVar(const CondVar&) = delete;
-  CondVar& operator=(const CondVar&) = delete;
-
-  template <typename AnyLock>
-  void Wait(AnyLock& lock) {
-    WaitUntil(lock, Clock::time_point::max());
-  }
-  template <typename AnyLock>
-  void WaitUntil(AnyLock& lock, Clock::time_point deadline) {
-    const uint32_t seen = changes_.load(std::memory_order_relaxed);
-    waiters_.fetch_add(1, std::memory_order_relaxed);
-    lock.unlock();
-    FutexWait(changes_, seen, deadline);
-    lock.lock();
-    waiters_.fetch_sub(1, std::memory_order_relaxed);
-  }
-  void NotifyAll() {
-    // Who waits said so under the lock, ahead of the change that this tells of.
-    if (waiters_.load(std::memory_order_relaxed) != 0) [[unlikely]] {
-      changes_.fetch_add(1, std::memory_order_relaxed);
-      FutexWakeAll(changes_);
-    }
-  }
-
- private:
-  std::atomic<uint32_t> changes_{0}, waiters_{0};
-};
 
 // Runs one member function on a thread that takes none of the program's signals.
 class WorkerThread {

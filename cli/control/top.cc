@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <csignal>
 #include <cstdio>
 #include <ctime>
@@ -23,6 +22,7 @@
 #include "cli/control/top_screen.h"
 #include "cli/seconds.h"
 #include "proto/printable.h"
+#include "sync/cond_var.h"
 #include "transport/url.h"
 
 namespace farcall::cli {

@@ -6,12 +6,13 @@
 
 #include <cuda.h>
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <list>
 #include <map>
 #include <mutex>
+
+#include "sync/cond_var.h"
 
 namespace farcall::client {
 
@@ -29,7 +30,7 @@ class CreditQueue {
   struct Waiter {
     uint64_t bytes = 0;
     bool leads = false, refused = false;
-    std::condition_variable changed;
+    CondVar changed;
   };
   struct Line {
     bool busy = false;           // somebody's attempt runs, or is about to

@@ -165,7 +165,7 @@ CUresult Session::PostRecordNow(const Record& record) {
 void Session::WakeFlusher() {
   std::lock_guard lock(flusher_mutex_);
   flusher_sleeps_.store(false);
-  flusher_wake_.NotifyAll();
+  flusher_wake_.notify_all();
 }
 
 // Says under the batch's lock that it sleeps: who appends behind that sees it, so no record is
@@ -237,7 +237,7 @@ void Session::FlushLoop() {
       idle_ticks = 0;
       if (FallAsleep()) {
         std::unique_lock lock(flusher_mutex_);
-        while (flusher_sleeps_.load() && ended_.load() == 0) flusher_wake_.Wait(lock);
+        while (flusher_sleeps_.load() && ended_.load() == 0) flusher_wake_.wait(lock);
         continue;  // what woke it is there: no tick before it is looked at
       }
     }

@@ -6,7 +6,6 @@
 #include <cuda.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -20,6 +19,7 @@
 #include "client-shim/core/session_face.h"
 #include "client-shim/core/transfers.h"
 #include "proto/handshake.h"
+#include "sync/cond_var.h"
 #include "transport/link.h"
 #include "transport/sync.h"
 
@@ -192,7 +192,7 @@ class Session final : public LinkObserver {
   std::atomic<bool> has_output_{false};
 
   std::mutex host_mutex_;
-  std::condition_variable host_wake_;
+  CondVar host_wake_;
   std::deque<std::function<void()>> host_queue_;
   bool host_running_ = false;
 };

@@ -123,7 +123,7 @@ void Session::FollowUntilWoken(Waiter& waiter) {
     (void)ignored;
   }
   followers_.push_back(&waiter);
-  waiter.wake.Wait(wait_mutex_);
+  waiter.wake.wait(wait_mutex_);
   std::erase(followers_, &waiter);
 }
 
@@ -147,7 +147,7 @@ void Session::PollOnce() {
 void Session::PromoteLocked() {
   for (Waiter* waiter : followers_) {
     if (!waiter->done.load(std::memory_order_relaxed)) {
-      waiter->wake.NotifyAll();
+      waiter->wake.notify_all();
       return;
     }
   }
@@ -160,7 +160,7 @@ void Session::ProgressLoop() {
       std::unique_lock lock(wait_mutex_);
       if (pumping_ || !followers_.empty() || waits_ != seen_waits) {
         seen_waits = waits_;
-        progress_wake_.WaitUntil(lock, Clock::now() + kStayAway);
+        progress_wake_.wait_until(lock, Clock::now() + kStayAway);
         if (pumping_ || waits_ != seen_waits) continue;
       }
       pumping_ = progress_pumps_ = true;
@@ -238,7 +238,7 @@ inline Status Session::HandleReply(const RecordHeader& header, std::span<const s
     std::copy(outputs.begin(), outputs.end(), waiter->reply->Allot(outputs.size()).begin());
   }
   waiter->done.store(true, std::memory_order_release);
-  waiter->wake.NotifyAll();
+  waiter->wake.notify_all();
   return Status();
 }
 
@@ -469,11 +469,11 @@ void Session::FailWaiters(CUresult code) {
   for (Waiter* waiter : pending_) {
     waiter->status = code;
     waiter->done.store(true, std::memory_order_release);
-    waiter->wake.NotifyAll();
+    waiter->wake.notify_all();
   }
   pending_.clear();
-  for (Waiter* waiter : followers_) waiter->wake.NotifyAll();
-  progress_wake_.NotifyAll();
+  for (Waiter* waiter : followers_) waiter->wake.notify_all();
+  progress_wake_.notify_all();
 }
 
 }  // namespace farcall::client

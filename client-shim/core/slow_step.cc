@@ -8,7 +8,6 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -17,6 +16,7 @@
 #include <utility>
 
 #include "client-shim/core/session.h"
+#include "sync/cond_var.h"
 
 namespace farcall::client {
 
@@ -75,7 +75,7 @@ struct SlowStep::Board {
     Clock::time_point start;
   };
   std::mutex mutex;
-  std::condition_variable changed;
+  CondVar changed;
   std::map<uint64_t, Step> steps;  // the oldest first
   uint64_t last_id = 0;
   uint64_t shown = 0;  // the step whose line stands there; 0: none

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "proto/wire.h"
+#include "sync/cond_var.h"
 
 namespace farcall::client {
 
@@ -66,16 +66,16 @@ class Transfers {
   std::atomic<uint64_t> expected_{0};
   bool over_ = false;
   std::mutex mutex_;
-  std::condition_variable idle_;
+  CondVar idle_;
   struct Loan {
     const std::byte* base = nullptr;
     uint64_t bytes = 0;
   };
   std::unordered_map<uint64_t, Loan> loans_;
   uint64_t next_loan_ = 0;
-  std::condition_variable returned_;
+  CondVar returned_;
   uint64_t sent_bytes_ = 0, used_bytes_ = 0;
-  std::condition_variable used_;
+  CondVar used_;
   std::unordered_map<uint64_t, Landing> landings_;
   std::unordered_map<uint32_t, uint64_t> by_serial_;
 };

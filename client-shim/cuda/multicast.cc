@@ -2,7 +2,6 @@
 // Multicast objects: teams and bindings are counted here, so that the server is told of each once.
 // Partner: server/calls/multicast.cc.
 #include <algorithm>
-#include <condition_variable>
 #include <mutex>
 
 #include "client-shim/core/calls.h"
@@ -14,13 +13,14 @@
 #include "client-shim/core/session.h"
 #include "client-shim/cuda/physical_memory.h"
 #include "generated/client/calls.h"
+#include "sync/cond_var.h"
 
 namespace farcall::client {
 
 namespace {
 
-std::condition_variable& TeamChanged() {
-  static auto* changed = new std::condition_variable;
+CondVar& TeamChanged() {
+  static auto* changed = new CondVar;
   return *changed;
 }
 

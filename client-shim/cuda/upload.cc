@@ -69,7 +69,7 @@ class Borrowed {
   void Await(uint64_t at_most) {
     std::unique_lock lock(mutex_);
     awaited_ = at_most;
-    while (bytes_ > at_most) less_.Wait(lock);
+    while (bytes_ > at_most) less_.wait(lock);
   }
   Status Send(Link& link, uint64_t transfer, uint64_t offset, std::span<const std::byte> piece) {
     Await(kMaxBorrowedBytes - piece.size());
@@ -88,7 +88,7 @@ class Borrowed {
   void GiveBack(uint64_t bytes) {
     std::lock_guard lock(mutex_);
     bytes_ -= bytes;
-    if (bytes_ <= awaited_) less_.NotifyAll();
+    if (bytes_ <= awaited_) less_.notify_all();
   }
   Mutex mutex_;
   CondVar less_;

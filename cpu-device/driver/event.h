@@ -3,7 +3,6 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "cpu-device/driver/api.h"
 #include "cpu-device/driver/ipc_event.h"
 #include "cpu-device/driver/stream.h"
+#include "sync/cond_var.h"
 
 namespace farcall::cpu_device {
 
@@ -26,7 +26,7 @@ class Recording {
 
  private:
   mutable std::mutex mutex_;
-  std::condition_variable reached_;
+  CondVar reached_;
   bool done_ = false;
   std::chrono::steady_clock::time_point time_;
 };

@@ -13,10 +13,11 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <mutex>
+
+#include "sync/cond_var.h"
 
 namespace farcall::cpu_device {
 
@@ -48,7 +49,7 @@ class IssueOrder {
   bool Comes(const Piece& piece) const;
 
   std::mutex mutex_;
-  std::condition_variable changed_;
+  CondVar changed_;
   std::map<uint64_t, Piece> pieces_;             // issued and not ended
   uint64_t begun_ = 0;                           // of them, that others wait for; 0: none
   std::chrono::steady_clock::time_point since_;  // one began, ended or let others begin

@@ -2,7 +2,6 @@
 // A stream: work in order, done by a thread of its own that exists while there is work.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -13,6 +12,7 @@
 
 #include "cpu-device/driver/api.h"
 #include "cpu-device/driver/issue_order.h"
+#include "sync/cond_var.h"
 
 namespace farcall::cpu_device {
 
@@ -108,8 +108,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   const uint64_t id_;
 
   mutable std::mutex mutex_;
-  std::condition_variable work_ready_;
-  std::condition_variable work_done_;
+  CondVar work_ready_;
+  CondVar work_done_;
   std::deque<Item> queue_;
   uint64_t submitted_ = 0;
   uint64_t completed_ = 0;

@@ -3,13 +3,13 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <vector>
 
 #include "cpu-device/driver/api.h"
+#include "sync/cond_var.h"
 
 namespace farcall::cpu_device {
 
@@ -28,7 +28,7 @@ struct Multicast {
 
   unsigned team_size = 0;
   std::mutex mutex;
-  std::condition_variable joined;
+  CondVar joined;
   std::vector<int> team;  // ordinals
   std::vector<Binding> bindings;
 };

@@ -3,7 +3,6 @@
 // is over.
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -13,6 +12,7 @@
 #include "cpu-device/exec/executor.h"
 #include "cpu-device/exec/fault.h"
 #include "cpu-device/exec/waiting_blocks.h"
+#include "sync/cond_var.h"
 
 namespace farcall::cpu_device {
 namespace {
@@ -55,7 +55,7 @@ struct Grid {
   std::atomic<uint64_t> ended{0};
 
   alignas(64) std::mutex mutex;
-  std::condition_variable idle;
+  CondVar idle;
   unsigned helpers = 0;  // pool threads inside, guarded by mutex
   ExecResult result;     // the first failure
 
@@ -307,7 +307,7 @@ class Pool {
   }
 
   std::mutex mutex_;
-  std::condition_variable wake_;
+  CondVar wake_;
   std::deque<Grid*> queue_;
   unsigned threads_ = 0;
 };
@@ -361,7 +361,7 @@ class Watchdog {
   }
 
   std::mutex mutex_;
-  std::condition_variable wake_;
+  CondVar wake_;
   std::map<Grid*, Clock::time_point> deadlines_;
   bool started_ = false;
 };

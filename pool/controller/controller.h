@@ -5,7 +5,6 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <map>
@@ -25,6 +24,7 @@
 #include "pool/record/record.h"
 #include "pool/store/audit.h"
 #include "pool/store/store.h"
+#include "sync/cond_var.h"
 
 namespace farcall::pool {
 
@@ -156,7 +156,7 @@ class Controller {
   Ms stood_still_ = 0;  // the core's clock, in all
   std::thread thread_;
   std::mutex mutex_;
-  std::condition_variable came_, changed_;
+  CondVar came_, changed_;
   std::deque<Item> queue_;
   struct Noted {
     v1::Event event;

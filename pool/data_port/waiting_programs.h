@@ -3,7 +3,6 @@
 // once, when it can be led to its host or need not wait any longer.
 #pragma once
 
-#include <condition_variable>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -12,6 +11,7 @@
 
 #include "pool/service/service.h"
 #include "proto/exchange_keys.h"
+#include "sync/cond_var.h"
 #include "transport/channel.h"
 #include "transport/sync.h"
 
@@ -51,7 +51,7 @@ class WaitingPrograms {
   Service* const service_;
   WorkerThread thread_;
   std::mutex mutex_;  // all below
-  std::condition_variable came_;
+  CondVar came_;
   Programs programs_;
   size_t looked_at_ = 0;  // those that are not in it meanwhile
   bool stopping_ = false;

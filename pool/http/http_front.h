@@ -5,7 +5,6 @@
 // of the address that holds the most.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
@@ -20,6 +19,7 @@
 #include "listener/source_table.h"
 #include "listener/tls/tls_files_watch.h"
 #include "pool/http/http_connection.h"
+#include "sync/cond_var.h"
 
 namespace farcall::pool {
 
@@ -86,7 +86,7 @@ class HttpFront {
   bool is_paused_ = false;  // no descriptors: the listener is not heard for a moment
 
   std::mutex mutex_;  // all below
-  std::condition_variable came_;
+  CondVar came_;
   std::map<uint64_t, Guest> ready_;
   SourceTable turns_;  // all of ready_
   std::vector<Guest> done_;

@@ -5,7 +5,6 @@
 #pragma GCC diagnostic ignored "-Wstringop-overflow"  // wrong where GCC 12 inlines the library
 #endif
 
-#include <condition_variable>
 #include <mutex>
 
 #include "generated/server/driver_api.h"
@@ -13,6 +12,7 @@
 #include "server/calls/graph.h"
 #include "server/state/context_state.h"
 #include "server/state/session.h"
+#include "sync/cond_var.h"
 
 namespace farcall::server {
 
@@ -41,7 +41,7 @@ class Turnstile {
 
  private:
   std::mutex mutex_;
-  std::condition_variable opened_;
+  CondVar opened_;
   bool open_ = false;
 };
 

@@ -6,7 +6,6 @@
 #include <cuda.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "generated/server/driver_api.h"
+#include "sync/cond_var.h"
 
 namespace farcall::server {
 
@@ -102,7 +102,7 @@ class Completion {
   std::function<void(uint64_t, uint64_t)> on_reached_;
   std::mutex poll_mutex_;  // one poller; held while actions run
   std::mutex mutex_;       // the queues and the pool
-  std::condition_variable wake_;
+  CondVar wake_;
   std::unordered_map<uint64_t, Queue> queues_;
   std::map<CUcontext, std::vector<CUevent>> pool_;
   std::atomic<uint64_t> next_order_{0};  // changed under the mutex

@@ -3,12 +3,13 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <deque>
 #include <functional>
 #include <mutex>
 #include <thread>
+
+#include "sync/cond_var.h"
 
 namespace farcall::server {
 
@@ -80,7 +81,7 @@ class Helper {
 
   std::function<void()> after_each_;
   std::mutex mutex_;
-  std::condition_variable wake_;
+  CondVar wake_;
   std::deque<Task> tasks_;
   std::atomic<int> outstanding_{0};
   std::atomic<size_t> held_bytes_{0};

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <array>
-#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -16,6 +15,7 @@
 #include "proto/library_call.h"
 #include "server/library/library_blobs.h"
 #include "server/library/library_call.h"
+#include "sync/cond_var.h"
 
 namespace farcall::server {
 

@@ -5,7 +5,6 @@
 
 #include <cuda.h>
 
-#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -17,6 +16,7 @@
 #include "generated/server/driver_api.h"
 #include "proto/wire.h"
 #include "server/memory/memory_broker.h"
+#include "sync/cond_var.h"
 
 namespace farcall::server {
 
@@ -202,7 +202,7 @@ class DeviceMemory {
   std::multimap<uint64_t, Foreign> foreign_;
   std::multimap<uint64_t, Object> objects_;  // by owner
   size_t leaving_ = 0;                       // of these
-  std::condition_variable left_;
+  CondVar left_;
 };
 
 }  // namespace farcall::server

@@ -8,7 +8,6 @@
 #include <cuda.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -20,6 +19,7 @@
 #include "generated/server/driver_api.h"
 #include "server/memory/device_memory.h"
 #include "server/memory/memory_broker.h"
+#include "sync/cond_var.h"
 
 namespace farcall::server {
 
@@ -86,7 +86,7 @@ class LibraryMemory {
   DeviceMemory& memory_;
   const std::function<void(int device)> recall_;
   std::mutex mutex_;
-  std::condition_variable changed_;
+  CondVar changed_;
   uint64_t submitted_ = 0, finished_ = 0;
   std::map<uint64_t, Taken> taken_;  // by address or handle
   std::atomic<bool> said_{false}, stopped_{false};

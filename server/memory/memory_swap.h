@@ -7,7 +7,6 @@
 #include <cuda.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -20,6 +19,7 @@
 #include "server/device/helper.h"
 #include "server/memory/device_memory.h"
 #include "server/memory/host_slabs.h"
+#include "sync/cond_var.h"
 
 namespace farcall::server {
 
@@ -127,7 +127,7 @@ class MemorySwap {
   };
   std::optional<Splitting> splitting_;         // what it drains for; else it is to leave
   std::optional<control::SwapOut> asked_out_;  // meanwhile
-  std::condition_variable split_over_;
+  CondVar split_over_;
   bool stopped_ = false;
   std::atomic<int> waiting_splits_{0};
   Helper mover_;

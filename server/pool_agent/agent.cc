@@ -9,7 +9,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdio>
 #include <mutex>
 #include <random>
@@ -26,6 +25,7 @@
 #include "server/control/messages.h"
 #include "server/pool_agent/membership.h"
 #include "server/worker/helper_sandbox.h"
+#include "sync/cond_var.h"
 
 namespace farcall::pool {
 
@@ -121,7 +121,7 @@ class Supervisor {
 
   const int control_;
   std::mutex mutex_;
-  std::condition_variable heard_;
+  CondVar heard_;
   std::string report_;
   uint64_t wanted_ = 0;
   bool nudged_ = false;

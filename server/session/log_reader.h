@@ -4,7 +4,6 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -16,6 +15,7 @@
 
 #include "proto/records.h"
 #include "proto/status.h"
+#include "sync/cond_var.h"
 #include "transport/link.h"
 
 namespace farcall::server {
@@ -64,7 +64,7 @@ class LogReader {
   int wake_fd_;
   bool active_ = false;  // the issue thread's
   std::mutex mutex_;
-  std::condition_variable changed_;
+  CondVar changed_;
   bool wanted_ = false, reading_ = false, stopping_ = false;
   std::vector<ReadRecords> records_;
   size_t bytes_ = 0;

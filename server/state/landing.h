@@ -2,7 +2,6 @@
 // Where chunks from the client land until the record that uses them is served.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -15,6 +14,7 @@
 
 #include "proto/wire.h"
 #include "server/device/staging.h"
+#include "sync/cond_var.h"
 
 namespace farcall::server {
 
@@ -72,7 +72,7 @@ class Landing {
   std::function<void()> landed_;
   std::function<void(uint64_t)> used_;
   std::mutex mutex_;
-  std::condition_variable freed_;
+  CondVar freed_;
   std::unordered_map<uint64_t, Chunks> transfers_;
   std::set<uint64_t> ahead_;  // landed chunk numbers past the contiguous prefix
   uint64_t prefix_ = 0;

@@ -3,9 +3,10 @@
 // std::mutex, threads that let clients in could wait for seconds while workers send a lot.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <mutex>
+
+#include "sync/cond_var.h"
 
 namespace farcall::server {
 
@@ -26,7 +27,7 @@ class FairMutex {
 
  private:
   std::mutex mutex_;  // below
-  std::condition_variable changed_;
+  CondVar changed_;
   uint64_t last_ = 0, next_ = 0;
 };
 

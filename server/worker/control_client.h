@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <concepts>
-#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -15,6 +14,7 @@
 #include "server/control/messages.h"
 #include "server/memory/memory_broker.h"
 #include "server/state/image_keeper.h"
+#include "sync/cond_var.h"
 
 namespace farcall::server {
 
@@ -61,7 +61,7 @@ class ControlClient final : public MemoryBroker, public ImageKeeper {
 
   const int fd_;
   std::mutex mutex_;
-  std::condition_variable answered_;
+  CondVar answered_;
   std::map<uint64_t, Waiting> waiting_;
   uint64_t last_id_ = 0;
   bool ended_ = false;

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstdio>
 #include <cstring>
 #include <functional>
@@ -28,6 +27,7 @@
 #include "server/control/messages.h"
 #include "server/worker/shared_folders.h"
 #include "server/worker/worker.h"
+#include "sync/cond_var.h"
 
 extern char** environ;
 
@@ -104,7 +104,7 @@ class Starter {
   }
 
   std::mutex mutex_;
-  std::condition_variable free_, changed_, finished_;
+  CondVar free_, changed_, finished_;
   const std::function<void()>* start_ = nullptr;
   bool* done_ = nullptr;
   std::thread thread_;

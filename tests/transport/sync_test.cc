@@ -56,6 +56,56 @@ struct CondVarTest : testing::Test {};
 using Mutexes = testing::Types<Mutex, std::mutex>;
 TYPED_TEST_SUITE(CondVarTest, Mutexes);
 
+// Several wait, one is told of each item: none sleeps while an item is left.
+TYPED_TEST(CondVarTest, OneIsWokenForEachItem) {
+  TypeParam mutex;
+  CondVar came, taken;
+  int items = 0, done = 0;
+  bool is_over = false;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      std::unique_lock lock(mutex);
+      for (;;) {
+        came.wait(lock, [&] { return items != 0 || is_over; });
+        if (items == 0) return;
+        --items;
+        ++done;
+        taken.notify_all();
+      }
+    });
+  }
+  for (int turn = 1; turn <= kTurns; ++turn) {
+    {
+      std::lock_guard lock(mutex);
+      ++items;
+    }
+    came.notify_one();
+    if (turn % 16 == 0) {
+      std::unique_lock lock(mutex);
+      taken.wait(lock, [&] { return done == turn; });
+    }
+  }
+  {
+    std::lock_guard lock(mutex);
+    is_over = true;
+  }
+  came.notify_all();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(done, kTurns);
+}
+
+TYPED_TEST(CondVarTest, AWaitEndsByItsTime) {
+  TypeParam mutex;
+  CondVar changed;
+  std::unique_lock lock(mutex);
+  const auto never = [] { return false; };
+  EXPECT_FALSE(changed.wait_for(lock, std::chrono::milliseconds(5), never));
+  EXPECT_FALSE(changed.wait_until(lock, CondVar::SteadyClock::now(), never));
+  EXPECT_FALSE(changed.wait_until(lock, CondVar::SteadyClock::time_point::min(), never));
+  EXPECT_TRUE(changed.wait_for(lock, std::chrono::milliseconds::max(), [] { return true; }));
+}
+
 // Each waits for the other's turn: a wake-up that is lost is a test that hangs.
 TYPED_TEST(CondVarTest, EachChangeIsSeen) {
   TypeParam mutex;
@@ -66,9 +116,9 @@ TYPED_TEST(CondVarTest, EachChangeIsSeen) {
     while (turn < kTurns) {
       if (turn % 2 == parity) {
         ++turn;
-        changed.NotifyAll();
+        changed.notify_all();
       } else {
-        changed.Wait(lock);
+        changed.wait(lock);
       }
     }
   };
@@ -86,14 +136,14 @@ TYPED_TEST(CondVarTest, ANoticeReachesAllWhoWait) {
   for (int i = 0; i < kThreads; ++i) {
     threads.emplace_back([&] {
       std::unique_lock lock(mutex);
-      while (!is_open) changed.Wait(lock);
+      while (!is_open) changed.wait(lock);
     });
   }
   {
     std::lock_guard lock(mutex);
     is_open = true;
   }
-  changed.NotifyAll();
+  changed.notify_all();
   for (std::thread& thread : threads) thread.join();
 }
 
@@ -102,8 +152,8 @@ TYPED_TEST(CondVarTest, AWaitEndsAtItsDeadline) {
   CondVar changed;
   std::unique_lock lock(mutex);
   const auto deadline = Clock::now() + std::chrono::milliseconds(20);
-  while (Clock::now() < deadline) changed.WaitUntil(lock, deadline);
-  changed.WaitUntil(lock, deadline);  // long past
+  while (Clock::now() < deadline) changed.wait_until(lock, deadline);
+  changed.wait_until(lock, deadline);  // long past
   EXPECT_TRUE(lock.owns_lock());
 }
 

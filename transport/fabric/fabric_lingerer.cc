@@ -27,7 +27,7 @@ void FabricLingerer::Keep(FabricEndPointer end) {
     kept_.pop_front();
   }
   kept_.push_back({std::move(end), Clock::now() + kLimit});
-  changed_.NotifyAll();
+  changed_.notify_all();
 }
 
 void FabricLingerer::DropAll() {
@@ -35,7 +35,7 @@ void FabricLingerer::DropAll() {
   std::unique_lock lock(mutex_);
   dropped.swap(kept_);
   while (going_ != 0) {
-    changed_.Wait(lock);
+    changed_.wait(lock);
   }
 }
 
@@ -59,7 +59,7 @@ void FabricLingerer::Run() {
   std::unique_lock lock(mutex_);
   for (;;) {
     if (kept_.empty()) {
-      changed_.Wait(lock);
+      changed_.wait(lock);
       continue;
     }
     std::deque<Kept> gone;
@@ -69,9 +69,9 @@ void FabricLingerer::Run() {
     gone.clear();  // some fabrics take a while
     lock.lock();
     going_ = 0;
-    changed_.NotifyAll();
+    changed_.notify_all();
     if (!kept_.empty()) {
-      changed_.WaitUntil(lock, Clock::now() + kPause);
+      changed_.wait_until(lock, Clock::now() + kPause);
     }
   }
 }

@@ -33,14 +33,14 @@ void FabricTender::WakeUp() {
   if (!thread_.started()) {
     (void)thread_.Start("farcall-fabric", &FabricTender::Run, this);
   }
-  changed_.NotifyAll();
+  changed_.notify_all();
 }
 
 void FabricTender::Run() {
   std::unique_lock lock(mutex_);
   for (;;) {
     if (!has_work_.exchange(false)) {
-      changed_.Wait(lock);
+      changed_.wait(lock);
       continue;
     }
     bool has_more = false;

@@ -182,7 +182,7 @@ class InprocListener final : public Listener {
       if (Clock::now() >= deadline) {
         return Status(Code::kTimeout, Url() + ": nobody connected");
       }
-      backlog_->changed.WaitUntil(lock, deadline);
+      backlog_->changed.wait_until(lock, deadline);
     }
     std::unique_ptr<Channel> channel = std::move(backlog_->waiting.front());
     backlog_->waiting.pop_front();
@@ -201,7 +201,7 @@ class InprocListener final : public Listener {
     backlog_->closed = true;
     backlog_->waiting.clear();
     backlog_->UpdateFlag();
-    backlog_->changed.NotifyAll();
+    backlog_->changed.notify_all();
   }
   int PollDescriptor() const override { return backlog_->acceptable.fd(); }
   std::string Url() const override { return "inproc://" + name_; }
@@ -229,7 +229,7 @@ Result<std::unique_ptr<Channel>> DialInproc(const Url& url, Clock::time_point) {
     if (!backlog->closed) {
       backlog->waiting.push_back(std::make_unique<InprocChannel>(up, down, "inproc client"));
       backlog->UpdateFlag();
-      backlog->changed.NotifyAll();
+      backlog->changed.notify_all();
       return std::unique_ptr<Channel>(std::make_unique<InprocChannel>(down, up, url.text));
     }
   }

@@ -74,7 +74,7 @@ void LinkCore::AttachLog(std::unique_ptr<Channel> channel, uint64_t peer_receive
       ++reconnects_;
     }
     phase_ = Phase::kAttached;
-    lane_cv_.NotifyAll();
+    lane_cv_.notify_all();
     PokeService();
     WakePump();
   }
@@ -119,7 +119,7 @@ void LinkCore::AttachLane(uint32_t index, std::unique_ptr<Channel> channel, uint
     return RequestCloseLocked(
         {Code::kUnavailable, "link: no thread can be started for a bulk lane"}, true);
   }
-  lane_cv_.NotifyAll();
+  lane_cv_.notify_all();
   PokeService();
 }
 
@@ -140,7 +140,7 @@ Status LinkCore::OpenLanes() {
     if (Clock::now() >= deadline) {
       return {Code::kTimeout, "link: the bulk lanes do not open"};
     }
-    received_cv_.WaitUntil(lock, deadline);
+    received_cv_.wait_until(lock, deadline);
   }
   return phase_ < Phase::kClosing ? Status() : why_;
 }
@@ -193,7 +193,7 @@ bool LinkCore::DialLanes(Lock& lock) {
     return false;
   }
   lanes_open_ = lanes_were_open_ = true;
-  received_cv_.NotifyAll();
+  received_cv_.notify_all();
   return true;
 }
 

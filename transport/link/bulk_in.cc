@@ -24,7 +24,7 @@ void LinkCore::ReadLane(uint32_t index) {
   for (;;) {
     while (!stop_lanes_ && (lane.channel == nullptr || lane.generation == done_generation ||
                             OlderReader(lane.epoch))) {
-      lane_cv_.Wait(lock);
+      lane_cv_.wait(lock);
     }
     if (stop_lanes_) {
       return;
@@ -42,7 +42,7 @@ void LinkCore::ReadLane(uint32_t index) {
     lock.lock();
     lane.reading_epoch = 0;
     done_generation = generation;
-    lane_cv_.NotifyAll();
+    lane_cv_.notify_all();
   }
 }
 
@@ -165,7 +165,7 @@ void LinkCore::FinishChunk(uint64_t seq, bool received) {
     }
     if (prefix != chunk_prefix_) {
       chunk_prefix_ = prefix;
-      received_cv_.NotifyAll();
+      received_cv_.notify_all();
     }
     acknowledge = chunk_bytes_unacked_ >= kAckChunkBytes;
   }
@@ -190,7 +190,7 @@ Status LinkCore::WaitChunks(uint64_t seq, Clock::time_point deadline) {
       return {Code::kTimeout, "link: " + std::to_string(chunk_prefix_) +
                                   " chunks are here, waited for " + std::to_string(seq)};
     }
-    received_cv_.WaitUntil(lock, deadline);
+    received_cv_.wait_until(lock, deadline);
   }
   return {};
 }

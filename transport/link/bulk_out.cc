@@ -41,7 +41,7 @@ Status LinkCore::SendTransfer(uint64_t transfer, uint64_t offset, std::span<cons
   }
   Lock lock(mutex_);
   while (chunk_released_ < last_seq) {
-    room_cv_.Wait(lock);
+    room_cv_.wait(lock);
   }
   return phase_ < Phase::kClosing || chunk_acked_ >= last_seq ? Status() : why_;
 }
@@ -62,7 +62,7 @@ Status LinkCore::QueueCopied(uint64_t transfer, uint64_t offset, std::span<const
       Lock lock(mutex_);
       while (phase_ < Phase::kClosing && copied_bytes_ != 0 && !OnPumpThread() &&
              copied_bytes_ + copy.capacity_bytes > options_.max_chunk_tail_bytes) {
-        room_cv_.Wait(lock);
+        room_cv_.wait(lock);
       }
       if (phase_ >= Phase::kClosing) {
         return why_;
@@ -130,7 +130,7 @@ void LinkCore::DrainLanes() {
   }
   std::lock_guard lock(mutex_);
   if (blocked || ChunkPullable()) {
-    lane_cv_.NotifyAll();
+    lane_cv_.notify_all();
   }
 }
 
@@ -270,7 +270,7 @@ void LinkCore::WriteLane(uint32_t index) {
     {
       Lock lock(mutex_);
       while (!stop_lanes_ && (lane.channel == nullptr || !LaneIsBusy(lane))) {
-        lane_cv_.Wait(lock);
+        lane_cv_.wait(lock);
       }
       if (stop_lanes_) {
         return;
@@ -306,9 +306,9 @@ void LinkCore::ReleaseChunks() {
     std::lock_guard pool(pool_mutex_);
     copies_.Give(std::move(entry.copy));
   }
-  room_cv_.NotifyAll();
+  room_cv_.notify_all();
   if (ChunkPullable()) {
-    lane_cv_.NotifyAll();
+    lane_cv_.notify_all();
   }
 }
 

@@ -84,7 +84,7 @@ Status LinkCore::WaitTailRoom(size_t bytes) {
   while (phase_ < Phase::kClosing && tail_bytes_ != 0 &&
          tail_bytes_ + bytes > options_.max_tail_bytes) {
     if (may_wait) {
-      room_cv_.Wait(lock);
+      room_cv_.wait(lock);
       continue;
     }
     if (tail_bytes_ + bytes > 4 * options_.max_tail_bytes) {
@@ -242,7 +242,7 @@ void LinkCore::ReleaseTail() {
     frames_.Give(std::move(frame));
   }
   if (released) {
-    room_cv_.NotifyAll();
+    room_cv_.notify_all();
   }
 }
 

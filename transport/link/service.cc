@@ -57,7 +57,7 @@ LinkCore::~LinkCore() {
   {
     std::lock_guard lock(mutex_);
     stop_lanes_ = true;
-    lane_cv_.NotifyAll();
+    lane_cv_.notify_all();
   }
   for (const auto& lane : lanes_) {
     lane->reader_thread.Join();
@@ -68,7 +68,7 @@ LinkCore::~LinkCore() {
 
 void LinkCore::PokeService() {
   ++service_ticket_;
-  service_cv_.NotifyAll();
+  service_cv_.notify_all();
 }
 
 void LinkCore::Serve() {
@@ -87,7 +87,7 @@ void LinkCore::Serve() {
       return Finish(lock);
     }
     if (ticket == service_ticket_ && wake > Clock::now()) {
-      service_cv_.WaitUntil(lock, wake);
+      service_cv_.wait_until(lock, wake);
     }
   }
 }
@@ -189,7 +189,7 @@ void LinkCore::Close(const Status& why) {
   Lock lock(mutex_);
   Clock::time_point limit = Clock::now() + kCloseLimit;
   while (phase_ != Phase::kClosed && Clock::now() < limit) {
-    closed_cv_.WaitUntil(lock, limit);
+    closed_cv_.wait_until(lock, limit);
   }
 }
 
@@ -215,9 +215,9 @@ void LinkCore::RequestCloseLocked(const Status& why, bool tell_peer) {
              : why;
   tell_peer_ = tell_peer && log_ != nullptr;
   phase_ = Phase::kClosing;
-  room_cv_.NotifyAll();
-  received_cv_.NotifyAll();
-  lane_cv_.NotifyAll();
+  room_cv_.notify_all();
+  received_cv_.notify_all();
+  lane_cv_.notify_all();
   WakePump();
   PokeService();
 }
@@ -260,7 +260,7 @@ void LinkCore::Finish(Lock& lock) {
   observer_.OnClosed(why);
   lock.lock();
   phase_ = Phase::kClosed;
-  closed_cv_.NotifyAll();
+  closed_cv_.notify_all();
 }
 
 void LinkCore::Flush(Lock& lock) {
@@ -289,7 +289,7 @@ void LinkCore::Flush(Lock& lock) {
     }
     lock.lock();
     if (drained == Drained::kIdle && !LogPending()) {
-      room_cv_.WaitUntil(lock, Clock::now() + kSlice);
+      room_cv_.wait_until(lock, Clock::now() + kSlice);
     }
   }
 }
@@ -312,7 +312,7 @@ void LinkCore::DropAll() {
     chunk_acked_ = chunk_next_ - 1;
     ReleaseChunks();
     chunk_acked_ = acked;
-    room_cv_.NotifyAll();
+    room_cv_.notify_all();
   }
   RunDone();
 }

@@ -3,13 +3,13 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <mutex>
 #include <string>
 #include <thread>
 
 #include "pool/k8s/api/api_client.h"
+#include "sync/cond_var.h"
 
 namespace farcall::k8s {
 
@@ -50,7 +50,7 @@ class LeaseHolder final {
   const Place place_;
   const std::function<void(bool)> on_change_;
   std::mutex mutex_;
-  std::condition_variable wake_;
+  CondVar wake_;
   Clock::time_point leads_until_{};
   bool is_others_ = false, is_stopped_ = false;
   // The thread's own.

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <mutex>
 #include <nlohmann/json_fwd.hpp>
@@ -12,6 +11,7 @@
 #include <thread>
 
 #include "pool/k8s/api/api_client.h"
+#include "sync/cond_var.h"
 
 namespace farcall::k8s {
 
@@ -69,7 +69,7 @@ class ListWatch final {
   const ObjectList what_;
   ObjectSink* const sink_;
   std::mutex mutex_;
-  std::condition_variable wake_;
+  CondVar wake_;
   bool is_stopped_ = false;
   // The thread's own.
   static constexpr std::chrono::seconds kFirstPause{1};

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -17,6 +16,7 @@
 #include "pool/k8s/api/api_client.h"
 #include "pool/k8s/claims/claim_object.h"
 #include "pool/k8s/claims/space_project.h"
+#include "sync/cond_var.h"
 
 namespace farcall::k8s {
 
@@ -78,7 +78,7 @@ class PoolClaims final {
   const std::function<void(const std::string&)> on_change_;
   pool::RestWatch watch_;
   std::mutex mutex_;
-  std::condition_variable wake_;
+  CondVar wake_;
   struct Table {
     std::map<std::string, pool::v1::Claim> claims;         // by id; also such as have just ended
     std::map<std::string, std::set<std::string>> of_uids;  // VGPUClaim -> ids

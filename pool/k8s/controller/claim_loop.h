@@ -3,7 +3,6 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <map>
 #include <mutex>
 #include <set>
@@ -14,6 +13,7 @@
 #include "pool/k8s/claims/claim_plan.h"
 #include "pool/k8s/claims/pool_claims.h"
 #include "pool/k8s/controller/cluster_view.h"
+#include "sync/cond_var.h"
 
 namespace farcall::k8s {
 
@@ -70,7 +70,7 @@ class ClaimLoop final {
   const std::function<bool()> leads_, renews_;
 
   std::mutex mutex_;
-  std::condition_variable wake_;
+  CondVar wake_;
   std::set<ClaimKey> waiting_;
   bool is_all_ = false, has_orphans_ = false, is_stopped_ = false;
   std::thread thread_;

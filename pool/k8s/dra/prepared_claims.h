@@ -4,7 +4,6 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <mutex>
 #include <set>
 #include <string>
@@ -16,6 +15,7 @@
 #include "pool/k8s/api/api_client.h"
 #include "pool/k8s/claims/space_project.h"
 #include "pool/k8s/dra/resource_claim.h"
+#include "sync/cond_var.h"
 
 namespace farcall::k8s {
 
@@ -69,7 +69,7 @@ class PreparedClaims final {
   const Place place_;
   ApiClient* const api_;
   std::mutex mutex_;
-  std::condition_variable wake_;
+  CondVar wake_;
   std::string prefix_;
   std::set<std::string> busy_;  // uids that a call is at
   bool is_stopped_ = false;

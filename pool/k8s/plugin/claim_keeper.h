@@ -3,7 +3,6 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -17,6 +16,7 @@
 #include "pool/k8s/plugin/slots.h"
 #include "pool/k8s/pods/pod.h"
 #include "pool/k8s/pods/pod_watch.h"
+#include "sync/cond_var.h"
 
 namespace farcall::k8s {
 
@@ -99,7 +99,7 @@ class ClaimKeeper final {
   const std::function<void(bool)> on_health_;
 
   std::mutex mutex_;
-  std::condition_variable wake_;
+  CondVar wake_;
   std::string prefix_;
   std::set<std::string> binding_;  // owners that a call is at
   // "PREFIXUID:CONTAINER:" -> its claim, so that it is looked at alone. It may be over.

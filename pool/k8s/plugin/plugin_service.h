@@ -2,7 +2,6 @@
 // The device plugin as its kubelet calls it.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -14,6 +13,7 @@
 #include "pool/k8s/plugin/early_claims.h"
 #include "pool/k8s/plugin/slots.h"
 #include "pool/k8s/pods/pod_watch.h"
+#include "sync/cond_var.h"
 
 namespace farcall::k8s {
 
@@ -70,7 +70,7 @@ class PluginService final : public v1beta1::DevicePlugin::Service {
   ClaimKeeper* const keeper_;
   EarlyClaims* const early_;
   std::mutex mutex_;
-  std::condition_variable changed_;
+  CondVar changed_;
   std::map<std::string, uint64_t> allocations_;  // by device
   bool is_healthy_ = false;
   bool is_stopped_ = false;

@@ -3,12 +3,12 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <mutex>
 #include <thread>
 
 #include "pool/client/rest_watch.h"
+#include "sync/cond_var.h"
 
 namespace farcall::k8s {
 
@@ -43,7 +43,7 @@ class HostFollower final {
   const Pauses pauses_;
   const std::function<Next(bool)> work_;
   std::mutex mutex_;
-  std::condition_variable wake_;
+  CondVar wake_;
   bool is_woken_ = false, is_stopped_ = false;
   std::thread listening_, running_;
 };

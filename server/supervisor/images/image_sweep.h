@@ -4,11 +4,12 @@
 // (image_writer.h).
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <mutex>
 #include <string>
 #include <thread>
+
+#include "sync/cond_var.h"
 
 namespace farcall::server {
 
@@ -29,7 +30,7 @@ class ImageSweep final {
 
  private:
   std::mutex mutex_;
-  std::condition_variable wake_;
+  CondVar wake_;
   bool stopping_ = false;
   std::thread thread_;
 };

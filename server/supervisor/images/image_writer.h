@@ -5,7 +5,6 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -16,6 +15,7 @@
 #include <thread>
 
 #include "proto/crypto.h"
+#include "sync/cond_var.h"
 
 namespace farcall::server {
 
@@ -93,7 +93,7 @@ class ImageWriter final {
   const std::function<void()> before_each_;
   std::map<std::string, uint64_t> on_disk_;  // the thread's: bytes of tenants' images, at most
   std::mutex mutex_;                         // all below
-  std::condition_variable changed_;
+  CondVar changed_;
   std::map<std::string, Tenant> tenants_;  // those with tasks
   std::string last_;                       // whose turn it was
   std::map<uint64_t, Session> sessions_;   // those with notes, and those disbelieved that go on

@@ -7,7 +7,6 @@
 
 #include <sys/types.h>
 
-#include <condition_variable>
 #include <deque>
 #include <mutex>
 #include <string>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "server/worker/worker_process.h"
+#include "sync/cond_var.h"
 
 namespace farcall::server {
 
@@ -42,7 +42,7 @@ class Closer {
   void Run();
 
   std::mutex mutex_;  // all below
-  std::condition_variable changed_;
+  CondVar changed_;
   std::deque<int> descriptors_;
   std::vector<pid_t> processes_;
   std::deque<std::string> folders_;

@@ -4,7 +4,6 @@
 // a fault of its whole group, and of no other.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "server/supervisor/services/mps_daemon.h"
+#include "sync/cond_var.h"
 #include "transport/channel.h"
 
 namespace farcall::server {
@@ -63,7 +63,7 @@ class MpsService {
   const End end_;
   const Count count_;
   std::mutex mutex_;  // all below
-  std::condition_variable changed_;
+  CondVar changed_;
   std::map<std::string, std::unique_ptr<Group>> groups_;
   int folders_made_ = 0;
   bool stopping_ = false;
