@@ -4,7 +4,6 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <map>
@@ -16,6 +15,7 @@
 
 #include "pool/k8s/plugin/claim_keeper.h"
 #include "pool/k8s/pods/pod.h"
+#include "sync/cond_var.h"
 
 namespace farcall::k8s {
 
@@ -60,7 +60,7 @@ class EarlyClaims final {
   const std::string node_;
   const Make make_;
   std::mutex mutex_;
-  std::condition_variable changed_;
+  CondVar changed_;
   std::map<std::string, Job> jobs_;  // by the pod's uid and the container
   std::deque<std::string> queue_;    // of jobs; also such as are no longer there
   bool is_stopped_ = false;
