@@ -70,7 +70,11 @@ void Core::On(const ChangeClaim& event) {
                   "id", "release the gang and ask for another");
   if (claim->state != ClaimState::kPending && !SameQuota(ask, claim->ask))
     return Propose(*claim, ask);
-  for (Claim* member : MembersOf(*claim)) ChangeAsk(*member, ask);
+  for (Claim* member : MembersOf(*claim)) {
+    // One that still holds GPUs is counted by what it chose; others may have chosen anew.
+    if (!ask.sizes.empty()) ask.Choose(member->ask.choice);
+    ChangeAsk(*member, ask);
+  }
 }
 
 void Core::SetAsk(Claim& claim, const Ask& ask) {

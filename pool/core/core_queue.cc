@@ -143,9 +143,11 @@ std::pair<uint32_t, uint32_t> Core::ChoicesOf(const Claim& claim) {
   return {0, claim.ask.choices()};
 }
 
+// But for members of a gang that still hold what they chose before, and are counted by it.
 void Core::Choose(const Claim& claim, uint32_t choice) {
-  if (claim.ask.choice == choice) return;
-  for (Claim* member : MembersOf(claim)) member->ask.Choose(choice);
+  if (claim.ask.choice == choice && claim.gang.empty()) return;
+  for (Claim* member : MembersOf(claim))
+    if (member->ask.choice != choice && !HasHost(member->state)) member->ask.Choose(choice);
 }
 
 // Whether one member, at least, of any of its alternatives fits there.
