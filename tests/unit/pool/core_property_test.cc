@@ -14,5 +14,12 @@ RC_GTEST_PROP(PoolProperty, holds_its_promises_whatever_is_lost_or_dies, ()) {
   world.Heal();
 }
 
+// In this one a gang with alternatives is changed while a member waits and another holds its GPUs.
+TEST(PoolWorld, AChangedGangsHeldMemberStaysCounted) {
+  World world(33571022966);
+  for (int i = 0; i < 42; ++i) world.Step();
+  world.Heal();
+}
+
 }  // namespace
 }  // namespace farcall::pool
