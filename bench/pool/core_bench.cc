@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/pool/trace_shapes.h"
 #include "pool/core/core.h"
 
 namespace farcall::pool {
@@ -27,15 +28,6 @@ double Quantile(std::vector<double>& values, double part) {
   return values[std::min(values.size() - 1,
                          static_cast<size_t>(part * static_cast<double>(values.size())))];
 }
-
-// Thousandths of a GPU, and how often in a public trace of a GPU cluster.
-struct Shape {
-  uint32_t milli = 0, count = 1, weight = 0;
-};
-constexpr Shape kShapes[] = {
-    {1000, 1, 3911}, {810, 1, 1078}, {470, 1, 750}, {320, 1, 328}, {650, 1, 253}, {230, 1, 140},
-    {460, 1, 128},   {590, 1, 75},   {160, 1, 74},  {550, 1, 72},  {220, 1, 62},  {370, 1, 47},
-    {110, 1, 24},    {480, 1, 19},   {1000, 8, 44}, {1000, 2, 16}, {1000, 4, 15}};
 
 class Bench {
  public:

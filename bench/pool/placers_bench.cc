@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/pool/trace_shapes.h"
 #include "pool/core/placing/placer.h"
 
 namespace farcall::pool {
@@ -21,14 +22,6 @@ constexpr uint64_t kGiB = 1ull << 30;
 constexpr double kAsked = 1.3;  // of what there is
 constexpr double kMarks[] = {0.9, 1.0, 1.1, 1.3};
 
-// Thousandths of a GPU, GPUs, and how often: the marginal sizes of a public trace of a cluster.
-struct Shape {
-  uint32_t milli = 0, count = 1, weight = 0;
-};
-constexpr Shape kShapes[] = {
-    {1000, 1, 3911}, {810, 1, 1078}, {470, 1, 750}, {320, 1, 328}, {650, 1, 253}, {230, 1, 140},
-    {460, 1, 128},   {590, 1, 75},   {160, 1, 74},  {550, 1, 72},  {220, 1, 62},  {370, 1, 47},
-    {110, 1, 24},    {480, 1, 19},   {1000, 8, 44}, {1000, 2, 16}, {1000, 4, 15}};
 // GPUs of a host, and how many such hosts of 1,213 there are.
 struct Kind {
   uint32_t gpus = 0, weight = 0;
