@@ -73,12 +73,12 @@ std::string CheckBounds(const std::string& text) {
 }
 
 bool ParseSize(const std::string& text, pool::v1::ClaimSize* size) {
-  constexpr uint64_t kMostGpus = 64, kMostMilli = 1000;
+  constexpr uint64_t kMaxGpus = 64, kMaxMilli = 1000;
   GivenBounds given;
   if (text == "none" || !ParseBounds(text, &given)) return false;
   const pool::v1::ResourceBounds& bounds = given.bounds;
-  if (bounds.has_gpus() && (bounds.gpus() == 0 || bounds.gpus() > kMostGpus)) return false;
-  if (bounds.share_milli() > kMostMilli) return false;
+  if (bounds.has_gpus() && (bounds.gpus() == 0 || bounds.gpus() > kMaxGpus)) return false;
+  if (bounds.share_milli() > kMaxMilli) return false;
   size->set_count(bounds.has_gpus() ? static_cast<uint32_t>(bounds.gpus()) : 1);
   size->set_memory_bytes(bounds.memory_bytes());
   size->set_share_milli(static_cast<uint32_t>(bounds.share_milli()));

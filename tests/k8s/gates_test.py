@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scheduling gates: the webhook and the controller between an API server that does what a test says and a real pool with a
-host on the dry device."""
+"""Scheduling gates: the webhook and the controller between an API server that does what a test
+says and a real pool with a host on the dry device."""
 
 import base64
 import http.client
