@@ -12,11 +12,11 @@
 
 #include "bench/driver_figures.h"
 #include "bench/raw_loopback.h"
-#include "cli/client_environment.h"
 #include "cli/commands.h"
 #include "cli/find_server.h"
-#include "cli/private_server.h"
-#include "cli/table.h"
+#include "cli/output/table.h"
+#include "cli/programs/client_environment.h"
+#include "cli/programs/private_server.h"
 
 namespace farcall::cli {
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/client_environment.h"
 #include "cli/commands.h"
+#include "cli/programs/client_environment.h"
 
 namespace farcall::cli {
 

@@ -4,11 +4,11 @@
 #include <cstdio>
 #include <memory>
 
-#include "cli/client_environment.h"
 #include "cli/commands.h"
 #include "cli/device_list.h"
-#include "cli/server_libraries.h"
-#include "cli/table.h"
+#include "cli/output/table.h"
+#include "cli/programs/client_environment.h"
+#include "cli/programs/server_libraries.h"
 #include "proto/printable.h"
 
 namespace farcall::cli {

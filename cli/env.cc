@@ -3,9 +3,9 @@
 #include <cstdio>
 #include <memory>
 
-#include "cli/client_environment.h"
 #include "cli/commands.h"
-#include "cli/thin_libraries.h"
+#include "cli/programs/client_environment.h"
+#include "cli/programs/thin_libraries.h"
 #include "settings/exit_code.h"
 #include "transport/url.h"
 

@@ -6,13 +6,13 @@
 #include <utility>
 #include <vector>
 
-#include "cli/client_environment.h"
 #include "cli/login_file.h"
-#include "cli/progress.h"
-#include "client-shim/core/transport_wish.h"
+#include "cli/output/progress.h"
+#include "cli/programs/client_environment.h"
+#include "client-shim/core/settings/transport_wish.h"
 #include "proto/device_domain.h"
-#include "proto/fabric_transport.h"
-#include "proto/session_features.h"
+#include "proto/handshake/fabric_transport.h"
+#include "proto/handshake/session_features.h"
 #include "server/supervisor/options/control_path.h"
 #include "transport/channel.h"
 #include "transport/handshake.h"

@@ -4,9 +4,9 @@
 
 #include <string>
 
-#include "client-shim/core/settings.h"
-#include "proto/handshake.h"
-#include "proto/query_answer.h"
+#include "client-shim/core/settings/settings.h"
+#include "proto/handshake/handshake.h"
+#include "proto/handshake/query_answer.h"
 #include "proto/status.h"
 
 namespace farcall::cli {

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <sstream>
 
-#include "cli/client_environment.h"
+#include "cli/programs/client_environment.h"
 
 namespace farcall::cli {
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/output/usage.h"
 #include "cli/tls.h"
-#include "cli/usage.h"
 #include "cli/version.h"
 #include "server/tls_gateway/gateway.h"
 #include "server/worker/worker.h"

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "bench/driver_figures.h"
-#include "cli/client_environment.h"
 #include "cli/commands.h"
 #include "cli/find_server.h"
-#include "cli/table.h"
+#include "cli/output/table.h"
+#include "cli/programs/client_environment.h"
 #include "settings/exit_code.h"
 #include "transport/channel.h"
 #include "transport/url.h"

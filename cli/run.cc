@@ -14,15 +14,15 @@
 #include <memory>
 #include <optional>
 
-#include "cli/client_environment.h"
 #include "cli/commands.h"
 #include "cli/find_server.h"
-#include "cli/framework_environment.h"
-#include "cli/private_server.h"
+#include "cli/programs/client_environment.h"
+#include "cli/programs/framework_environment.h"
+#include "cli/programs/private_server.h"
+#include "cli/programs/scratch_folder.h"
+#include "cli/programs/thin_libraries.h"
 #include "cli/run_report.h"
-#include "cli/scratch_folder.h"
-#include "cli/thin_libraries.h"
-#include "client-shim/core/settings.h"
+#include "client-shim/core/settings/settings.h"
 #include "proto/log_line.h"
 #include "proto/printable.h"
 #include "server/worker/program_path.h"

@@ -14,7 +14,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "client-shim/core/counters.h"
+#include "client-shim/core/report/counters.h"
 #include "generated/proto/call_id.h"
 
 namespace farcall::cli {

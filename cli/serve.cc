@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "cli/commands.h"
-#include "cli/serve_flags.h"
+#include "cli/flags/serve_flags.h"
 #include "proto/printable.h"
 #include "server/supervisor/options/serve_options.h"
 #include "server/supervisor/start_failure.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/tls.h"
 
-#include "client-shim/core/settings.h"
+#include "client-shim/core/settings/settings.h"
 #include "transport/tls/tls_dial.h"
 
 namespace farcall::cli {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `farcall token new`: makes a token, and what a server keeps of it.
-#include "proto/token.h"
+#include "proto/handshake/token.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

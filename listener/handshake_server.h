@@ -16,7 +16,7 @@
 
 #include "listener/descriptors.h"
 #include "listener/source_table.h"
-#include "proto/server_exchange.h"
+#include "proto/handshake/server_exchange.h"
 #include "sync/cond_var.h"
 #include "transport/channel.h"
 #include "transport/sync.h"

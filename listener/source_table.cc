@@ -5,7 +5,7 @@
 #include <array>
 #include <cstring>
 
-#include "proto/handshake.h"
+#include "proto/handshake/handshake.h"
 
 namespace farcall {
 

@@ -8,8 +8,8 @@
 
 #include "pool/core/core.h"
 #include "pool/oidc/provider.h"
+#include "proto/handshake/token.h"
 #include "proto/status.h"
-#include "proto/token.h"
 #include "transport/tls/tls_session.h"
 
 namespace farcall::pool {

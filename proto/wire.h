@@ -121,7 +121,7 @@ enum class SessionCall : uint16_t {
   kMirrorDown = 0xF01B,  // {u64 from} -> reply {u64 next or 0}: what the device wrote at `from` and
                          // above comes as kMirrored, ahead of the reply; the rest from `next` on
   // {LibraryHeader, arguments} -> reply {i32 the library's status, u32 0, outputs}: a call of a
-  // mathematics library (proto/library_call.h)
+  // mathematics library (proto/library/library_call.h)
   kLibrary = 0xF01C,
 
   // {u64 address, u64 bytes, i32 device or -1} -> reply, kHostShared ahead of it: host memory at

@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "proto/byte_rate.h"
+#include "settings/byte_rate.h"
 
 namespace farcall::quota {
 

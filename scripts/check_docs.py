@@ -106,7 +106,7 @@ def check_variables():
     # A client's settings are variables too: FARCALL_ and the key in capitals.
     keys = re.search(
         r"vector<std::string_view>\{(.*?)\}",
-        (ROOT / "client-shim/core/settings.cc").read_text(),
+        (ROOT / "client-shim/core/settings/settings.cc").read_text(),
         re.S,
     )
     read |= {f"FARCALL_{key.upper()}" for key in re.findall(r'"([a-z_]+)"', keys.group(1))}

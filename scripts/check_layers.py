@@ -19,21 +19,21 @@ LAYERS = {
     "settings": "",
     "toolkit": "",
     # The wire, and what carries it.
-    "proto": "settings",
-    "transport": "proto settings",
-    "listener": "transport proto settings",
+    "proto": "",
+    "transport": "proto",
+    "listener": "transport proto",
     # Arithmetic of sharing.
-    "quota": "proto settings",
+    "quota": "proto",
     # CUDA.
-    "cuda-abi": "settings",
-    "cpu-device": "cuda-abi toolkit settings",
+    "cuda-abi": "",
+    "cpu-device": "cuda-abi toolkit",
     # The client's libraries.
-    "client-shim": "transport proto cuda-abi settings",
+    "client-shim": "transport proto cuda-abi",
     # The server, from below.
-    "server/control": "proto settings",
+    "server/control": "proto",
     "server/confine": "proto",
-    "server/device": "transport proto quota cuda-abi settings",
-    "server/leases": "server/control quota proto settings",
+    "server/device": "transport proto quota cuda-abi",
+    "server/leases": "server/control quota proto",
     "server/memory": "server/device server/control quota proto",
     "server/state": "server/memory server/leases server/device transport proto cuda-abi",
     "server/calls": "server/state server/memory server/device proto cuda-abi cpu-device/images cpu-device/ptx",
@@ -43,20 +43,19 @@ LAYERS = {
     "server/session": "server/calls server/library server/nvml server/state server/memory server/leases "
     "server/device transport proto",
     "server/worker": "server/session server/nvml server/state server/memory server/leases server/device "
-    "server/control server/confine transport proto quota toolkit cuda-abi settings",
+    "server/control server/confine transport proto quota toolkit cuda-abi",
     # The supervisor's parts; it includes all of them.
-    "server/supervisor/options": "server/worker quota transport proto settings",
-    "server/supervisor/images": "server/state proto settings",
-    "server/supervisor/processes": "server/worker server/control transport proto settings",
-    "server/supervisor/sharing": "server/supervisor/options server/worker server/leases server/control quota proto "
-    "settings",
+    "server/supervisor/options": "server/worker quota transport proto",
+    "server/supervisor/images": "server/state proto",
+    "server/supervisor/processes": "server/worker server/control transport proto",
+    "server/supervisor/sharing": "server/supervisor/options server/worker server/leases server/control quota proto ",
     "server/supervisor/services": "server/supervisor/options server/supervisor/processes server/device "
-    "server/control listener transport quota proto settings",
+    "server/control listener transport quota proto",
     "server/supervisor": "server/supervisor/options server/supervisor/images server/supervisor/processes "
     "server/supervisor/sharing server/supervisor/services server/worker server/nvml server/library server/state "
-    "server/leases server/device server/control listener transport proto quota settings",
+    "server/leases server/device server/control listener transport proto quota",
     "server/tls_gateway": "server/worker server/control listener transport proto",
-    "server/control_plane": "server/worker server/control proto settings",
+    "server/control_plane": "server/worker server/control proto",
     # The pool, from below: its core knows nobody, and no part of it the server.
     "pool/process": "",
     "pool/core/model": "proto",
@@ -69,28 +68,28 @@ LAYERS = {
     "pool/convert": "pool/core transport proto",
     "pool/store": "proto",
     "pool/access": "pool/core/model proto",
-    "pool/record": "pool/convert pool/store pool/core proto settings",
+    "pool/record": "pool/convert pool/store pool/core proto",
     "pool/controller": "pool/record pool/access pool/convert pool/store pool/core proto",
-    "pool/service": "pool/controller pool/access pool/convert pool/oidc pool/core proto settings",
+    "pool/service": "pool/controller pool/access pool/convert pool/oidc pool/core proto",
     "pool/rest": "pool/service pool/http transport proto",
     "pool/grpc": "pool/service pool/tls proto",
     "pool/data_port": "pool/service listener transport proto",
     "pool": "pool/rest pool/grpc pool/data_port pool/controller pool/oidc pool/core pool/tls pool/process "
-    "listener transport proto settings",
+    "listener transport proto",
     # Kubernetes: what a kubelet and an API server are asked, with the pool's client.
-    "pool/k8s/api": "pool/client transport proto settings",
-    "pool/k8s/process": "pool/k8s/api pool/client pool/http pool/process transport proto settings",
-    "pool/k8s/pods": "pool/k8s/api proto settings",
-    "pool/k8s/claims": "pool/k8s/process pool/k8s/pods pool/k8s/api pool/client proto settings",
+    "pool/k8s/api": "pool/client transport proto",
+    "pool/k8s/process": "pool/k8s/api pool/client pool/http pool/process transport proto",
+    "pool/k8s/pods": "pool/k8s/api proto",
+    "pool/k8s/claims": "pool/k8s/process pool/k8s/pods pool/k8s/api pool/client proto",
     "pool/k8s": "pool/k8s/claims pool/k8s/process pool/k8s/pods pool/k8s/api pool/client pool/http pool/process "
-    "pool/core transport proto settings",
+    "pool/core transport proto",
     "server/pool_agent": "pool/client pool/tls pool/core server/worker server/state server/control proto",
     # Programs.
-    "bench": "pool server/leases quota transport proto settings",
-    "cli": "bench pool server client-shim/audit client-shim/core listener transport proto settings",
+    "bench": "pool server/leases quota transport proto",
+    "cli": "bench pool server client-shim/audit client-shim/core listener transport proto",
 }
 # What all may include.
-COMMON = ("sync",)
+COMMON = ("settings", "sync")
 # These may include anything: tests look at what they test.
 FREE = ("tests", "examples", "codegen", "build")
 # Generated headers, of <build>/generated: of which folder each is. Others are of the one that has their name.

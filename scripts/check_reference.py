@@ -83,7 +83,7 @@ def server_tables():
 
 def client_keys():
     keys = re.search(
-        r"vector<std::string_view>\{(.*?)\}", read("client-shim/core/settings.cc"), re.S
+        r"vector<std::string_view>\{(.*?)\}", read("client-shim/core/settings/settings.cc"), re.S
     )
     return re.findall(r'"([a-z_]+)"', keys.group(1))
 

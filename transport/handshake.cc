@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/session_features.h"
+#include "proto/handshake/session_features.h"
 
 namespace farcall {
 namespace {

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The conversation before the log, over a channel: blocking, with deadlines; every size is checked
 // against its bound before anything is read. What the packets say and prove:
-// proto/server_exchange.h, proto/client_exchange.h.
+// proto/handshake/server_exchange.h, proto/handshake/client_exchange.h.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string_view>
 
-#include "proto/client_exchange.h"
-#include "proto/handshake.h"
-#include "proto/query_answer.h"
-#include "proto/server_exchange.h"
+#include "proto/handshake/client_exchange.h"
+#include "proto/handshake/handshake.h"
+#include "proto/handshake/query_answer.h"
+#include "proto/handshake/server_exchange.h"
 #include "proto/status.h"
 #include "transport/channel.h"
 

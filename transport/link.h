@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/handshake.h"
+#include "proto/handshake/handshake.h"
 #include "proto/status.h"
 #include "proto/wire.h"
 #include "transport/channel.h"

@@ -21,7 +21,7 @@
 #include "pool/client/rest_client.h"
 #include "pool/convert/convert.h"
 #include "pool/store/store.h"
-#include "proto/session_features.h"
+#include "proto/handshake/session_features.h"
 #include "transport/handshake.h"
 
 namespace farcall::pool {

@@ -4,7 +4,7 @@
 #include <grpcpp/grpcpp.h>
 #include <unistd.h>
 
-#include "client-shim/core/settings.h"
+#include "client-shim/core/settings/settings.h"
 #include "proto/printable.h"
 #include "server/supervisor/options/control_path.h"
 #include "transport/url.h"

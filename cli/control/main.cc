@@ -6,7 +6,7 @@
 #include <string>
 
 #include "cli/control/commands.h"
-#include "cli/usage.h"
+#include "cli/output/usage.h"
 #include "server/control_plane/serve.h"
 
 namespace {

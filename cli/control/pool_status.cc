@@ -8,10 +8,10 @@
 #include <cstdlib>
 #include <span>
 
-#include "cli/pool_tls.h"
+#include "cli/flags/pool_tls.h"
 #include "pool/tls/tls.h"
+#include "proto/handshake/session_features.h"
 #include "proto/printable.h"
-#include "proto/session_features.h"
 #include "server/supervisor/options/serve_options.h"
 #include "transport/channel.h"
 #include "transport/handshake.h"

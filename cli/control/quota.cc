@@ -7,7 +7,7 @@
 #include "cli/control/commands.h"
 #include "cli/control/target_flags.h"
 #include "cli/control/view.h"
-#include "cli/quota_flags.h"
+#include "cli/flags/quota_flags.h"
 
 namespace farcall::cli {
 

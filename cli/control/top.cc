@@ -20,7 +20,7 @@
 #include "cli/control/pool_status.h"
 #include "cli/control/target_flags.h"
 #include "cli/control/top_screen.h"
-#include "cli/seconds.h"
+#include "cli/flags/seconds.h"
 #include "proto/printable.h"
 #include "sync/cond_var.h"
 #include "transport/url.h"

@@ -9,8 +9,8 @@
 #include <functional>
 #include <utility>
 
-#include "proto/byte_rate.h"
 #include "proto/printable.h"
+#include "settings/byte_rate.h"
 
 namespace farcall::cli {
 

@@ -8,7 +8,7 @@
 
 #include "cli/control/history.h"
 #include "cli/control/shown.h"
-#include "cli/table.h"
+#include "cli/output/table.h"
 
 namespace farcall::cli {
 

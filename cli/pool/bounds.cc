@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "cli/pool/call.h"
-#include "proto/byte_count.h"
 #include "proto/printable.h"
+#include "settings/byte_count.h"
 
 namespace farcall::cli {
 

@@ -7,7 +7,7 @@
 
 #include "cli/pool/commands.h"
 #include "cli/pool/pool_options.h"
-#include "cli/scratch_folder.h"
+#include "cli/programs/scratch_folder.h"
 #include "pool/k8s/controller/controller.h"
 #include "pool/k8s/dra/dra.h"
 #include "pool/k8s/extender/extender_server.h"

@@ -15,12 +15,12 @@
 #include <iostream>
 #include <memory>
 
+#include "cli/flags/pool_tls.h"
 #include "cli/login_file.h"
 #include "cli/pool/call.h"
 #include "cli/pool/commands.h"
 #include "cli/pool/oidc_login.h"
 #include "cli/pool/pool_options.h"
-#include "cli/pool_tls.h"
 #include "generated/proto/pool.pb.h"
 #include "pool/client/rest_client.h"
 #include "proto/printable.h"

@@ -6,9 +6,9 @@
 #include <string>
 #include <string_view>
 
+#include "cli/output/usage.h"
 #include "cli/pool/commands.h"
 #include "cli/pool/login.h"
-#include "cli/usage.h"
 #include "server/pool_agent/agent.h"
 
 namespace {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "pool/oidc/provider.h"
-#include "proto/crypto.h"
+#include "proto/handshake/crypto.h"
 #include "proto/printable.h"
 
 namespace farcall::cli {

@@ -3,9 +3,9 @@
 
 #include <cstdlib>
 
+#include "cli/flags/pool_tls.h"
 #include "cli/login_file.h"
 #include "cli/pool/commands.h"
-#include "cli/pool_tls.h"
 
 namespace farcall::cli {
 

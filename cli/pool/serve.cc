@@ -20,12 +20,12 @@
 #include <thread>
 #include <vector>
 
+#include "cli/flags/seconds.h"
 #include "cli/pool/commands.h"
 #include "cli/pool/oidc_flags.h"
 #include "cli/pool/queue_priority.h"
 #include "cli/pool/review_flags.h"
 #include "cli/pool/sequencer_flags.h"
-#include "cli/seconds.h"
 #include "generated/proto/pool.pb.h"
 #include "pool/client/rest_client.h"
 #include "server/supervisor/options/control_path.h"

@@ -5,6 +5,8 @@
 #include <memory>
 #include <string_view>
 
+#include "cli/flags/quota_flags.h"
+#include "cli/flags/seconds.h"
 #include "cli/pool/bounds.h"
 #include "cli/pool/call.h"
 #include "cli/pool/commands.h"
@@ -12,8 +14,6 @@
 #include "cli/pool/gang.h"
 #include "cli/pool/pool_options.h"
 #include "cli/pool/queue_priority.h"
-#include "cli/quota_flags.h"
-#include "cli/seconds.h"
 #include "generated/proto/pool.pb.h"
 #include "pool/client/rest_client.h"
 #include "pool/core/model/selector.h"

@@ -15,17 +15,17 @@
 #include <utility>
 #include <vector>
 
-#include "client-shim/core/config.h"
-#include "client-shim/core/connect.h"
-#include "client-shim/core/contexts.h"
-#include "client-shim/core/devices.h"
-#include "client-shim/core/log.h"
-#include "client-shim/core/record_file.h"
-#include "client-shim/core/server_scope.h"
-#include "client-shim/core/session.h"
-#include "client-shim/core/settings.h"
-#include "client-shim/core/thread_state.h"
-#include "proto/handshake.h"
+#include "client-shim/core/connection/connect.h"
+#include "client-shim/core/connection/server_scope.h"
+#include "client-shim/core/report/log.h"
+#include "client-shim/core/report/record_file.h"
+#include "client-shim/core/session/config.h"
+#include "client-shim/core/session/contexts.h"
+#include "client-shim/core/session/devices.h"
+#include "client-shim/core/session/session.h"
+#include "client-shim/core/session/thread_state.h"
+#include "client-shim/core/settings/settings.h"
+#include "proto/handshake/handshake.h"
 #include "proto/hex.h"
 #include "transport/handshake.h"
 

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "client-shim/core/library_channel.h"
+#include "client-shim/core/channel/library_channel.h"
 
 namespace farcall::client {
 

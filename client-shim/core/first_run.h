@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "client-shim/core/slow_step.h"
+#include "client-shim/core/session/slow_step.h"
 
 namespace farcall::client {
 

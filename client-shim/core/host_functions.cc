@@ -5,8 +5,8 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "client-shim/core/log.h"
-#include "client-shim/core/thread_state.h"
+#include "client-shim/core/report/log.h"
+#include "client-shim/core/session/thread_state.h"
 
 namespace farcall::client {
 

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "client-shim/core/contexts.h"
-#include "client-shim/core/node_allocator.h"
-#include "client-shim/core/routing.h"
+#include "client-shim/core/memory/node_allocator.h"
+#include "client-shim/core/session/contexts.h"
+#include "client-shim/core/session/routing.h"
 #include "transport/sync.h"
 
 namespace farcall::client {
@@ -32,10 +32,10 @@ struct Allocation {
   uint64_t id = 0;     // CU_POINTER_ATTRIBUTE_BUFFER_ID
   unsigned flags = 0;  // host memory: as asked
   bool sync_memops = false;
-  bool mirrored = false;       // host memory the device has at the same address (cuda/mirror.h)
-  uint16_t servers = 0;        // of mirrored memory: whose devices reach it, a bit each (routing.h)
-  uint64_t alias = 0;          // where the device has registered memory; 0: nowhere
-  int device = 0;              // as the application counts
+  bool mirrored = false;  // host memory the device has at the same address (cuda/state/mirror.h)
+  uint16_t servers = 0;   // of mirrored memory: whose devices reach it, a bit each (routing.h)
+  uint64_t alias = 0;     // where the device has registered memory; 0: nowhere
+  int device = 0;         // as the application counts
   uint64_t mapped_handle = 0;  // of the physical memory the application mapped here; 0: no mapping
   bool accessible = true;      // a mapping without access may not be touched
   unsigned handle_types = 0;   // it may be exported as
@@ -53,7 +53,7 @@ inline bool OnDevice(const Allocation& allocation) {
   if (allocation.kind == MemoryKind::kDevice) return true;
   return allocation.mirrored && (!HasSeveralServers() || IsMirroredBy(allocation, CurrentServer()));
 }
-// Work that may use mirrored memory is about to be put on some stream (cuda/mirror.cc).
+// Work that may use mirrored memory is about to be put on some stream (cuda/state/mirror.cc).
 void NoteMirrorUse();
 void SettleMirror(const Allocation& allocation);
 

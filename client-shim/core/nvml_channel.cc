@@ -5,14 +5,14 @@
 #include <atomic>
 #include <cstdio>
 
-#include "client-shim/core/calls.h"
-#include "client-shim/core/connect.h"
-#include "client-shim/core/credit.h"
-#include "client-shim/core/devices.h"
-#include "client-shim/core/log.h"
-#include "client-shim/core/session.h"
+#include "client-shim/core/connection/connect.h"
+#include "client-shim/core/report/log.h"
+#include "client-shim/core/session/calls.h"
+#include "client-shim/core/session/credit.h"
+#include "client-shim/core/session/devices.h"
+#include "client-shim/core/session/session.h"
 #include "cuda-abi/visible_devices.h"
-#include "proto/session_features.h"
+#include "proto/handshake/session_features.h"
 
 namespace farcall::client {
 

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <span>
 
-#include "client-shim/core/session_face.h"
+#include "client-shim/core/session/session_face.h"
 #include "proto/codec.h"
 #include "proto/extent.h"
 #include "proto/wire.h"
@@ -23,7 +23,7 @@ inline std::span<const std::byte> Written(const BodyRoom& room, const Writer& bo
   return std::span<const std::byte>(room).first(body.size_bytes());
 }
 
-// Where devices have what the program has at `address` (cuda/mirror.cc).
+// Where devices have what the program has at `address` (cuda/state/mirror.cc).
 uint64_t AddressOnDevice(uint64_t address);
 
 // The application's handle is the wire value.

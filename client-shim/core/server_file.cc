@@ -10,14 +10,14 @@
 #include <cstring>
 #include <optional>
 
-#include "client-shim/core/config.h"
-#include "client-shim/core/cuda_data.h"
-#include "client-shim/core/library_channel.h"
-#include "client-shim/core/log.h"
-#include "client-shim/core/record_file.h"
-#include "client-shim/core/settings.h"
+#include "client-shim/core/channel/cuda_data.h"
+#include "client-shim/core/channel/library_channel.h"
+#include "client-shim/core/report/log.h"
+#include "client-shim/core/report/record_file.h"
+#include "client-shim/core/session/config.h"
+#include "client-shim/core/settings/settings.h"
 #include "proto/codec.h"
-#include "proto/library_file.h"
+#include "proto/library/library_file.h"
 
 namespace farcall::client {
 

@@ -11,7 +11,7 @@
 #include <mutex>
 #include <utility>
 
-#include "client-shim/core/fork_lock.h"
+#include "client-shim/core/report/fork_lock.h"
 #include "client-shim/thin/forked.h"
 #include "client-shim/thin/library.h"
 

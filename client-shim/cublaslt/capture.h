@@ -6,7 +6,7 @@
 #include <cublasLt.h>
 
 #include "client-shim/thin/call.h"
-#include "proto/library_descriptor.h"
+#include "proto/library/library_descriptor.h"
 
 namespace farcall::thin {
 

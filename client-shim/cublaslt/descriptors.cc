@@ -6,7 +6,7 @@
 #include <cstring>
 #include <new>
 
-#include "proto/library_descriptor.h"
+#include "proto/library/library_descriptor.h"
 
 #define LT_ENTRY extern "C" __attribute__((visibility("default"))) cublasStatus_t
 

@@ -11,8 +11,8 @@
 #include "client-shim/cublaslt/capture.h"
 #include "client-shim/thin/call.h"
 #include "generated/proto/cublaslt_call.h"
-#include "proto/library_descriptor.h"
-#include "proto/library_sizes.h"
+#include "proto/library/library_descriptor.h"
+#include "proto/library/library_sizes.h"
 
 #define LT_ENTRY extern "C" __attribute__((visibility("default")))
 

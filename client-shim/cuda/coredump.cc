@@ -7,8 +7,8 @@
 #include <mutex>
 #include <string>
 
-#include "client-shim/core/calls.h"
-#include "client-shim/core/log.h"
+#include "client-shim/core/report/log.h"
+#include "client-shim/core/session/calls.h"
 #include "generated/client/calls.h"
 
 namespace farcall::client {

@@ -4,10 +4,10 @@
 #include <cstdio>
 #include <cstring>
 
-#include "client-shim/core/connect.h"
-#include "client-shim/core/contexts.h"
-#include "client-shim/core/devices.h"
-#include "client-shim/core/session.h"
+#include "client-shim/core/connection/connect.h"
+#include "client-shim/core/session/contexts.h"
+#include "client-shim/core/session/devices.h"
+#include "client-shim/core/session/session.h"
 #include "generated/client/calls.h"
 
 namespace farcall::client {

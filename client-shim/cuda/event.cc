@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Events: created and recorded by posts; queries and waits ask the server.
-#include "client-shim/core/calls.h"
-#include "client-shim/core/handles.h"
-#include "client-shim/cuda/capture_rules.h"
-#include "client-shim/cuda/captured.h"
-#include "client-shim/cuda/memory_pool.h"
-#include "client-shim/cuda/mirror.h"
-#include "client-shim/cuda/stream.h"
+#include "client-shim/core/session/calls.h"
+#include "client-shim/core/session/handles.h"
+#include "client-shim/cuda/objects/memory_pool.h"
+#include "client-shim/cuda/state/capture_rules.h"
+#include "client-shim/cuda/state/captured.h"
+#include "client-shim/cuda/state/mirror.h"
+#include "client-shim/cuda/state/stream.h"
 #include "generated/client/calls.h"
-#include "proto/session_features.h"
+#include "proto/handshake/session_features.h"
 
 namespace farcall::client {
 

@@ -2,8 +2,8 @@
 // Names of older APIs: sizes and addresses of 32 bits, and uses of a context.
 #include <limits>
 
-#include "client-shim/core/calls.h"
-#include "client-shim/core/devices.h"
+#include "client-shim/core/session/calls.h"
+#include "client-shim/core/session/devices.h"
 #include "generated/client/calls.h"
 
 namespace farcall::client {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client-shim/core/library_channel.h"
+#include "client-shim/core/channel/library_channel.h"
 
 #include <cuda.h>
 
 #include "client-shim/core/answer_cache.h"
-#include "client-shim/core/calls.h"
-#include "client-shim/core/connect.h"
-#include "client-shim/core/library_objects.h"
-#include "client-shim/core/log.h"
+#include "client-shim/core/channel/library_objects.h"
+#include "client-shim/core/connection/connect.h"
+#include "client-shim/core/report/log.h"
 #include "client-shim/core/roles.h"
-#include "client-shim/core/thread_state.h"
-#include "client-shim/cuda/mirror.h"
-#include "client-shim/cuda/stream.h"
+#include "client-shim/core/session/calls.h"
+#include "client-shim/core/session/thread_state.h"
+#include "client-shim/cuda/state/mirror.h"
+#include "client-shim/cuda/state/stream.h"
 #include "generated/client/handwritten.h"
-#include "proto/library_inventory.h"
+#include "proto/library/library_inventory.h"
 
 namespace farcall::client {
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include "client-shim/core/log_ring.h"
+#include "client-shim/core/report/log_ring.h"
 #include "generated/client/calls.h"
 
 namespace farcall::client {

@@ -4,7 +4,7 @@
 #include <map>
 #include <mutex>
 
-#include "client-shim/core/devices.h"
+#include "client-shim/core/session/devices.h"
 #include "generated/client/calls.h"
 
 namespace farcall::client {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The profiler's switch: the device's profiler hears of it, and the statistics count the range
 // apart.
-#include "client-shim/core/calls.h"
-#include "client-shim/core/stats.h"
+#include "client-shim/core/report/stats.h"
+#include "client-shim/core/session/calls.h"
 #include "generated/client/calls.h"
 
 namespace farcall::client {

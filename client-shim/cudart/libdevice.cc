@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "client-shim/core/cuda_data.h"
+#include "client-shim/core/channel/cuda_data.h"
 
 extern char** environ;
 

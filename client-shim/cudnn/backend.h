@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // cuDNN's backend descriptors: attributes are the client's; finalising asks the server once for
 // each distinct tree of them, and what is asked of the result is asked once
-// (proto/cudnn_backend.h).
+// (proto/library/cudnn_backend.h).
 #pragma once
 
 #include <cudnn.h>
@@ -19,7 +19,7 @@
 
 #include "client-shim/thin/call.h"
 #include "generated/proto/cudnn_call.h"
-#include "proto/cudnn_backend.h"
+#include "proto/library/cudnn_backend.h"
 
 namespace farcall::thin {
 

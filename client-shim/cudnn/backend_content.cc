@@ -8,7 +8,7 @@
 #include "client-shim/thin/forked.h"
 #include "client-shim/thin/kept.h"
 #include "client-shim/thin/unused.h"
-#include "proto/cudnn_sizes.h"
+#include "proto/library/cudnn_sizes.h"
 
 namespace farcall::thin {
 

@@ -6,7 +6,7 @@
 #include "client-shim/thin/call.h"
 #include "client-shim/thin/content.h"
 #include "generated/proto/cudnn_call.h"
-#include "proto/cudnn_folded.h"
+#include "proto/library/cudnn_folded.h"
 
 #define CUDNN_ENTRY extern "C" __attribute__((visibility("default"))) cudnnStatus_t
 

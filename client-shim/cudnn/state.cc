@@ -7,7 +7,7 @@
 #include <cstring>
 #include <mutex>
 
-#include "client-shim/core/fork_lock.h"
+#include "client-shim/core/report/fork_lock.h"
 #include "client-shim/cudnn/backend.h"
 #include "client-shim/thin/call.h"
 #include "generated/proto/cudnn_call.h"

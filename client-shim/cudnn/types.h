@@ -9,7 +9,7 @@
 #include <initializer_list>
 
 #include "client-shim/thin/call.h"
-#include "proto/cudnn_sizes.h"
+#include "proto/library/cudnn_sizes.h"
 
 namespace farcall::thin {
 

@@ -6,7 +6,7 @@
 
 #include "client-shim/thin/call.h"
 #include "generated/proto/curand_call.h"
-#include "proto/library_sizes.h"
+#include "proto/library/library_sizes.h"
 
 #define CURAND_ENTRY extern "C" __attribute__((visibility("default"))) curandStatus_t
 

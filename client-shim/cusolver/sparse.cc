@@ -4,7 +4,7 @@
 
 #include "client-shim/thin/call.h"
 #include "generated/proto/cusolver_call.h"
-#include "proto/library_sizes.h"
+#include "proto/library/library_sizes.h"
 
 #define CUSOLVER_ENTRY extern "C" __attribute__((visibility("default"))) cusolverStatus_t
 

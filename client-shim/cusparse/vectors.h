@@ -11,7 +11,7 @@
 
 #include "client-shim/thin/handle.h"
 #include "generated/proto/cusparse_call.h"
-#include "proto/library_sizes.h"
+#include "proto/library/library_sizes.h"
 
 namespace farcall::thin {
 

@@ -4,7 +4,7 @@
 #include <cstdarg>
 #include <cstdio>
 
-#include "client-shim/core/log.h"
+#include "client-shim/core/report/log.h"
 
 namespace farcall::nccl {
 

@@ -14,7 +14,7 @@
 #include <mutex>
 #include <thread>
 
-#include "client-shim/core/log.h"
+#include "client-shim/core/report/log.h"
 #include "client-shim/nccl/driver.h"
 #include "client-shim/nccl/error.h"
 #include "client-shim/nccl/sockets.h"

@@ -13,7 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "client-shim/core/fork_lock.h"
+#include "client-shim/core/report/fork_lock.h"
 #include "client-shim/thin/blobs.h"
 #include "client-shim/thin/call.h"
 #include "client-shim/thin/forked.h"

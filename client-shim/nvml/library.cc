@@ -11,7 +11,7 @@
 #include <mutex>
 #include <string>
 
-#include "client-shim/core/log.h"
+#include "client-shim/core/report/log.h"
 #include "client-shim/nvml/cache.h"
 #include "settings/log_line.h"
 

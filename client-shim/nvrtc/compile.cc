@@ -7,14 +7,14 @@
 #include <optional>
 #include <unordered_map>
 
-#include "client-shim/core/fork_lock.h"
-#include "client-shim/core/log.h"
+#include "client-shim/core/report/fork_lock.h"
+#include "client-shim/core/report/log.h"
 #include "client-shim/nvrtc/program.h"
 #include "client-shim/thin/blobs.h"
 #include "client-shim/thin/call.h"
 #include "client-shim/thin/forked.h"
 #include "generated/proto/nvrtc_call.h"
-#include "proto/toolchain.h"
+#include "proto/library/toolchain.h"
 
 namespace farcall::nvrtc_client {
 

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "client-shim/core/fork_lock.h"
+#include "client-shim/core/report/fork_lock.h"
 #include "client-shim/thin/call.h"
 #include "client-shim/thin/forked.h"
 #include "generated/proto/nvrtc_call.h"

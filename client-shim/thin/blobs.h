@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Texts and images in a library's call: short ones in its record, others as blobs put ahead of it
-// (proto/library_call.h).
+// (proto/library/library_call.h).
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,7 @@
 #include "client-shim/thin/kept.h"
 #include "client-shim/thin/lacking.h"
 #include "proto/codec.h"
-#include "proto/library_blob.h"
+#include "proto/library/library_blob.h"
 
 namespace farcall::thin {
 

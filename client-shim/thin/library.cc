@@ -11,8 +11,8 @@
 #include <mutex>
 #include <string>
 
-#include "client-shim/core/log.h"
-#include "client-shim/core/said_once.h"
+#include "client-shim/core/report/log.h"
+#include "client-shim/core/report/said_once.h"
 #include "client-shim/thin/call.h"
 #include "client-shim/thin/forked.h"
 #include "proto/codec.h"

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string>
 
-#include "client-shim/core/library_channel.h"
-#include "proto/library_call.h"
+#include "client-shim/core/channel/library_channel.h"
+#include "proto/library/library_call.h"
 
 namespace farcall::thin {
 

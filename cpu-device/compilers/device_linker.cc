@@ -3,7 +3,7 @@
 
 #include <dlfcn.h>
 
-#include "cpu-device/driver/log.h"
+#include "cpu-device/driver/base/log.h"
 
 namespace farcall::cpu_device {
 

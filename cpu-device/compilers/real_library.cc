@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <vector>
 
-#include "cpu-device/driver/kind.h"
-#include "cpu-device/driver/log.h"
+#include "cpu-device/driver/base/kind.h"
+#include "cpu-device/driver/base/log.h"
 #include "toolkit/library_folders.h"
 #include "toolkit/nvrtc.h"
 

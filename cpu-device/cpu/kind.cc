@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPU device: executes PTX, and by its profile skips what is machine code alone.
-#include "cpu-device/driver/kind.h"
+#include "cpu-device/driver/base/kind.h"
 
 #include <cstdlib>
 #include <cstring>
 
 #include "cpu-device/cpu/skipped.h"
-#include "cpu-device/driver/log.h"
-#include "cpu-device/driver/profile_file.h"
+#include "cpu-device/driver/base/log.h"
+#include "cpu-device/driver/base/profile_file.h"
 #include "cpu-device/exec/device_time.h"
 #include "cuda-abi/device_time.h"
 

@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "cpu-device/driver/device.h"
-#include "cpu-device/driver/kind.h"
-#include "cpu-device/driver/log.h"
+#include "cpu-device/driver/base/kind.h"
+#include "cpu-device/driver/base/log.h"
+#include "cpu-device/driver/state/device.h"
 #include "cpu-device/dry/cubin_program.h"
 #include "cuda-abi/skipped_kernels.h"
 

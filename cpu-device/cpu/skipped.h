@@ -5,7 +5,7 @@
 #include <memory>
 #include <string_view>
 
-#include "cpu-device/driver/profile.h"
+#include "cpu-device/driver/base/profile.h"
 #include "cpu-device/exec/program.h"
 
 namespace farcall::cpu_device {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "cpu-device/driver/sparse.h"
+#include "cpu-device/driver/state/sparse.h"
 #include "cpu-device/images/cubin.h"
 
 namespace farcall::cpu_device::dry {

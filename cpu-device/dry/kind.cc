@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The dry device: loads anything, computes nothing.
-#include "cpu-device/driver/kind.h"
+#include "cpu-device/driver/base/kind.h"
 
 #include <cstdlib>
 
-#include "cpu-device/driver/device.h"
-#include "cpu-device/driver/log.h"
-#include "cpu-device/driver/profile_file.h"
+#include "cpu-device/driver/base/log.h"
+#include "cpu-device/driver/base/profile_file.h"
+#include "cpu-device/driver/state/device.h"
 #include "cpu-device/dry/cubin_program.h"
 
 namespace farcall::cpu_device {

@@ -6,7 +6,7 @@
 #include <map>
 #include <mutex>
 
-#include "cpu-device/driver/log.h"
+#include "cpu-device/driver/base/log.h"
 #include "cpu-device/dry/cubin_program.h"
 #include "cpu-device/dry/ptx_declarations.h"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "cpu-device/driver/sparse.h"
+#include "cpu-device/driver/state/sparse.h"
 #include "cpu-device/exec/layout.h"
 
 namespace farcall::cpu_device::dry {

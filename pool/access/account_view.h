@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "pool/core/model/accounts.h"
-#include "proto/token.h"
+#include "proto/handshake/token.h"
 
 namespace farcall::pool {
 

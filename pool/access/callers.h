@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "pool/access/account_view.h"
-#include "proto/token.h"
+#include "proto/handshake/token.h"
 
 namespace farcall::pool {
 

@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "pool/convert/time_of_day.h"
-#include "proto/byte_rate.h"
 #include "proto/printable.h"
 #include "proto/priority.h"
+#include "settings/byte_rate.h"
 #include "transport/url.h"
 
 namespace farcall::pool {

@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "pool/core/core.h"
-#include "proto/byte_rate.h"
+#include "settings/byte_rate.h"
 
 namespace farcall::pool {
 

@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "pool/core/core.h"
-#include "proto/byte_rate.h"
+#include "settings/byte_rate.h"
 
 namespace farcall::pool {
 

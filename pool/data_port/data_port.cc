@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
+#include "proto/handshake/session_features.h"
 #include "proto/hex.h"
 #include "proto/log_line.h"
 #include "proto/printable.h"
-#include "proto/session_features.h"
 #include "transport/handshake.h"
 
 namespace farcall::pool {

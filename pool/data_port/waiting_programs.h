@@ -10,7 +10,7 @@
 #include <string>
 
 #include "pool/service/service.h"
-#include "proto/exchange_keys.h"
+#include "proto/handshake/exchange_keys.h"
 #include "sync/cond_var.h"
 #include "transport/channel.h"
 #include "transport/sync.h"

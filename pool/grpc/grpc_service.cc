@@ -11,7 +11,7 @@
 #include "generated/proto/pool.grpc.pb.h"
 #include "pool/grpc/grpc_call.h"
 #include "pool/grpc/reaction.h"
-#include "proto/handshake.h"
+#include "proto/handshake/handshake.h"
 #include "proto/hex.h"
 
 namespace farcall::pool {

@@ -7,7 +7,7 @@
 #include "pool/access/unix_time.h"
 #include "pool/oidc/provider.h"
 #include "pool/service/service_parts.h"
-#include "proto/handshake.h"
+#include "proto/handshake/handshake.h"
 #include "proto/hex.h"
 #include "proto/printable.h"
 #include "settings/version.h"

@@ -8,7 +8,7 @@
 #include "pool/convert/convert_accounts.h"
 #include "pool/service/service.h"
 #include "pool/service/service_parts.h"
-#include "proto/handshake.h"
+#include "proto/handshake/handshake.h"
 #include "proto/hex.h"
 
 namespace farcall::pool {

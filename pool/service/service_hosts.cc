@@ -5,7 +5,7 @@
 #include "pool/access/unix_time.h"
 #include "pool/service/service.h"
 #include "pool/service/service_parts.h"
-#include "proto/handshake.h"
+#include "proto/handshake/handshake.h"
 #include "proto/hex.h"
 
 namespace farcall::pool {

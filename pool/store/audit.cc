@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "proto/crypto.h"
+#include "proto/handshake/crypto.h"
 #include "proto/hex.h"
 
 namespace farcall::pool {

@@ -8,7 +8,7 @@
 
 #include <cstring>
 
-#include "proto/handshake.h"
+#include "proto/handshake/handshake.h"
 
 namespace farcall::pool {
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "proto/lease_token.h"
+#include "proto/handshake/lease_token.h"
 #include "proto/status.h"
 
 struct sqlite3;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arrays and mipmaps. Their memory is charged before the driver makes them: exactly, by the
 // requirements of a twin without memory, or else by a bound no layout exceeds. The partner is
-// client-shim/cuda/array.cc.
+// client-shim/cuda/objects/array.cc.
 #include <algorithm>
 #include <bit>
 #include <vector>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory mapped to arrays that were made without. The partner is client-shim/cuda/array_map.cc.
+// Memory mapped to arrays that were made without. The partner is
+// client-shim/cuda/memory/array_map.cc.
 #include <vector>
 
 #include "generated/server/driver_api.h"

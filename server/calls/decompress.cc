@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batches of decompressions. The partner is client-shim/cuda/decompress.cc.
+// Batches of decompressions. The partner is client-shim/cuda/memory/decompress.cc.
 #include <vector>
 
 #include "generated/server/driver_api.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphs: nodes and edges as the client made them, and what a capture made, told to it. The partner
-// is client-shim/cuda/graph_model.cc.
+// is client-shim/cuda/state/graph_model.cc.
 #include "server/calls/graph.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Captures: streams that become graphs. The partner is client-shim/cuda/capture.cc.
+// Captures: streams that become graphs. The partner is client-shim/cuda/graph/capture.cc.
 #include "generated/server/driver_api.h"
 #include "generated/server/handwritten.h"
 #include "server/calls/graph.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A graph node's parameters on the wire: {u32 type, u32 0} and what the type has. The partner is
-// client-shim/cuda/graph_wire.cc.
+// client-shim/cuda/graph/graph_wire.cc.
 #include <cstring>
 
 #include "generated/server/driver_api.h"

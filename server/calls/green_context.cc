@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Resources and green contexts. A resource crosses as the way to it, and is asked for again:
 // nothing of the driver's leaves this process, nothing of a client's is taken for it. The partner
-// is client-shim/cuda/green_context.cc.
+// is client-shim/cuda/state/green_context.cc.
 #include <algorithm>
 #include <vector>
 

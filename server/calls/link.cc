@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // JIT linking. A state is used and destroyed on the helper alone. The partner is
-// client-shim/cuda/link.cc.
+// client-shim/cuda/code/link.cc.
 #include <algorithm>
 #include <cstring>
 #include <string_view>

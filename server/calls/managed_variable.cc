@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // __managed__ variables of a library: the driver's own memory, which the host may touch. Partner:
-// client-shim/cuda/managed_variable.cc.
+// client-shim/cuda/memory/managed_variable.cc.
 #include <string>
 
 #include "generated/server/driver_api.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies between the client's host memory and the device. The partner is client-shim/cuda/copy.cc.
+// Copies between the client's host memory and the device. The partner is
+// client-shim/cuda/state/copy.cc.
 #include "generated/server/driver_api.h"
 #include "generated/server/handwritten.h"
 #include "server/calls/host_copy.h"

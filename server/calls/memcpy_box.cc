@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two- and three-dimensional copies. A host side is packed on the wire. The partner is
-// client-shim/cuda/memcpy_box.cc.
+// client-shim/cuda/copy/memcpy_box.cc.
 #include <algorithm>
 
 #include "generated/server/driver_api.h"

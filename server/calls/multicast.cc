@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Multicast objects. What is bound to one is the application's own memory, charged as such, and
-// stays until it is unbound. Partner: client-shim/cuda/multicast.cc.
+// stays until it is unbound. Partner: client-shim/cuda/objects/multicast.cc.
 #include <algorithm>
 
 #include "generated/server/driver_api.h"

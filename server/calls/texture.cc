@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Texture and surface objects. Kernels take their values as they are, so the driver's own go to the
-// client, and what comes back must be one of those. The partner is client-shim/cuda/texture.cc.
+// client, and what comes back must be one of those. The partner is
+// client-shim/cuda/objects/texture.cc.
 #include "generated/server/driver_api.h"
 #include "generated/server/handwritten.h"
 #include "proto/extent.h"

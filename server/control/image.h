@@ -3,7 +3,7 @@
 // (server/supervisor/images/image_writer.h).
 #pragma once
 
-#include "proto/crypto.h"
+#include "proto/handshake/crypto.h"
 #include "server/control/field.h"
 #include "server/control/message.h"
 

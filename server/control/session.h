@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <span>
 
-#include "proto/exchange_keys.h"
+#include "proto/handshake/exchange_keys.h"
 #include "server/control/field.h"
 #include "server/control/message.h"
 

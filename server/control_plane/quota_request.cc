@@ -5,9 +5,9 @@
 #include <string>
 #include <tuple>
 
-#include "proto/byte_rate.h"
 #include "proto/printable.h"
 #include "proto/priority.h"
+#include "settings/byte_rate.h"
 
 namespace farcall::control_plane {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "generated/server/driver_api.h"
-#include "proto/handshake.h"
+#include "proto/handshake/handshake.h"
 #include "proto/status.h"
 
 namespace farcall::server {

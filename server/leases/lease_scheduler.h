@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "proto/handshake.h"
+#include "proto/handshake/handshake.h"
 #include "quota/device_scheduler.h"
 #include "quota/use_history.h"
 #include "quota/use_union.h"

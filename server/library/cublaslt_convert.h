@@ -5,7 +5,7 @@
 #include <cublasLt.h>
 
 #include "generated/proto/cublaslt_call.h"
-#include "proto/library_descriptor.h"
+#include "proto/library/library_descriptor.h"
 #include "server/library/library_call.h"
 
 namespace farcall::server {

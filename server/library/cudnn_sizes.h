@@ -5,7 +5,7 @@
 #include <cudnn.h>
 
 #include "generated/proto/cudnn_call.h"
-#include "proto/cudnn_sizes.h"
+#include "proto/library/cudnn_sizes.h"
 #include "server/library/library_call.h"
 
 namespace farcall::server {

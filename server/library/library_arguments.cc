@@ -6,8 +6,8 @@
 #include <cstring>
 #include <utility>
 
-#include "proto/library_blob.h"
-#include "proto/library_sizes.h"
+#include "proto/library/library_blob.h"
+#include "proto/library/library_sizes.h"
 #include "server/library/library_call.h"
 #include "server/library/library_loader.h"
 #include "server/state/context_state.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bytes of a session that are too many for one record or reply of a library's call
-// (proto/library_call.h).
+// (proto/library/library_call.h).
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "proto/library_call.h"
+#include "proto/library/library_call.h"
 
 namespace farcall::server {
 

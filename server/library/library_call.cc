@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-#include "proto/library_blob.h"
+#include "proto/library/library_blob.h"
 #include "server/library/library_loader.h"
 #include "server/state/context_state.h"
 #include "server/state/session.h"

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "proto/library_call.h"
+#include "proto/library/library_call.h"
 #include "server/state/serve.h"
 
 namespace farcall::server {

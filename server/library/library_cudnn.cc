@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuDNN's backend API: the client's descriptors made real (proto/cudnn_backend.h has the forms).
+// cuDNN's backend API: the client's descriptors made real (proto/library/cudnn_backend.h has the
+// forms).
 #include "server/library/library_cudnn.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "proto/cudnn_sizes.h"
+#include "proto/library/cudnn_sizes.h"
 #include "server/state/session.h"
 
 namespace farcall::server {

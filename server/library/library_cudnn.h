@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "generated/proto/cudnn_call.h"
-#include "proto/cudnn_backend.h"
+#include "proto/library/cudnn_backend.h"
 #include "server/library/library_call.h"
 
 namespace farcall::server::cudnn_backend {

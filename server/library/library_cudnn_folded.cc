@@ -3,7 +3,7 @@
 // are made for the call alone.
 #include <cudnn.h>
 
-#include "proto/cudnn_folded.h"
+#include "proto/library/cudnn_folded.h"
 #include "server/library/library_call.h"
 
 namespace farcall::server {

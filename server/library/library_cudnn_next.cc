@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A descriptor finalized with what the client expects to be asked next (proto/cudnn_backend.h).
+// A descriptor finalized with what the client expects to be asked next
+// (proto/library/cudnn_backend.h).
 #include "server/library/library_cudnn.h"
 
 namespace farcall::server {

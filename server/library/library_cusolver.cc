@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "generated/proto/cusolver_call.h"
-#include "proto/library_sizes.h"
+#include "proto/library/library_sizes.h"
 #include "server/library/cusolver_host.h"
 #include "server/library/library_blobs.h"
 #include "server/library/library_text.h"

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "proto/library_inventory.h"
+#include "proto/library/library_inventory.h"
 #include "server/library/library_loader.h"
 #include "toolkit/library_folders.h"
 

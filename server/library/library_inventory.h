@@ -11,8 +11,8 @@ namespace farcall::server {
 
 struct LibraryTable;
 
-// Words of proto/library_inventory.h for one library. None: it may be there, where only loading
-// another one leads (a package beside one that is named).
+// Words of proto/library/library_inventory.h for one library. None: it may be there, where only
+// loading another one leads (a package beside one that is named).
 std::vector<uint64_t> LookForLibrary(const LibraryTable& table);
 
 //   Thread  any

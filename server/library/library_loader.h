@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "generated/server/driver_api.h"
-#include "proto/library_call.h"
+#include "proto/library/library_call.h"
 #include "server/library/library_blobs.h"
 #include "server/library/library_call.h"
 #include "sync/cond_var.h"

@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "proto/library_call.h"
+#include "proto/library/library_call.h"
 
 namespace farcall::server {
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "proto/library_file.h"
+#include "proto/library/library_file.h"
 #include "proto/status.h"
 
 namespace farcall::server {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the real libraries take of a device by themselves (cuBLAS's workspace, work areas that cuFFT
 // makes), charged to the tenant before the driver is asked. They ask it through their own copies of
-// the runtime, which find the driver's functions by dlsym: cli/library_symbols.cc has that ask
-// here.
+// the runtime, which find the driver's functions by dlsym: cli/programs/library_symbols.cc has that
+// ask here.
 #pragma once
 
 #include <cuda.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Host memory of the application's that kernels may reach: a copy at the same address here, and
-// what both sides last agreed on. Partner: client-shim/cuda/mirror.cc.
+// what both sides last agreed on. Partner: client-shim/cuda/state/mirror.cc.
 #pragma once
 
 #include <cuda.h>

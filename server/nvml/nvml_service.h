@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/handshake.h"
+#include "proto/handshake/handshake.h"
 #include "server/memory/memory_broker.h"
 
 namespace farcall::server {

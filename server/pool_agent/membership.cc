@@ -10,7 +10,7 @@
 #include <fstream>
 
 #include "generated/proto/pool.pb.h"
-#include "proto/crypto.h"
+#include "proto/handshake/crypto.h"
 #include "proto/hex.h"
 #include "proto/log_line.h"
 #include "server/state/image_store.h"

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <span>
 
-#include "proto/crypto.h"
+#include "proto/handshake/crypto.h"
 
 namespace farcall::server {
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/handshake.h"
+#include "proto/handshake/handshake.h"
 #include "server/state/image_keeper.h"
 
 namespace farcall::server {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "generated/proto/call_info.h"
-#include "proto/handshake.h"
+#include "proto/handshake/handshake.h"
 #include "proto/records.h"
 #include "server/device/completion.h"
 #include "server/device/helper.h"

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "listener/source.h"
+#include "proto/handshake/session_features.h"
 #include "proto/printable.h"
-#include "proto/session_features.h"
 #include "server/supervisor/supervisor.h"
 #include "transport/handshake.h"
 #include "transport/tcp/tcp_channel.h"

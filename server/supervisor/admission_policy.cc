@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "proto/handshake.h"
+#include "proto/handshake/handshake.h"
 #include "proto/printable.h"
 #include "transport/tls/identity.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "proto/handshake.h"
+#include "proto/handshake/handshake.h"
 
 namespace farcall::server {
 

@@ -11,10 +11,10 @@
 #include <optional>
 #include <vector>
 
-#include "proto/fabric_transport.h"
+#include "proto/handshake/fabric_transport.h"
+#include "proto/handshake/session_features.h"
 #include "proto/hex.h"
 #include "proto/printable.h"
-#include "proto/session_features.h"
 #include "server/control/memory_file.h"
 #include "server/device/uuid_text.h"
 #include "server/supervisor/services/host_name.h"

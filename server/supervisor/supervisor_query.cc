@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <chrono>
 
-#include "proto/fabric_transport.h"
-#include "proto/query_answer.h"
-#include "proto/session_features.h"
+#include "proto/handshake/fabric_transport.h"
+#include "proto/handshake/query_answer.h"
+#include "proto/handshake/session_features.h"
 #include "server/supervisor/services/host_name.h"
 #include "server/supervisor/supervisor.h"
 #include "settings/version.h"

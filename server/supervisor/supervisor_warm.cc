@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "proto/fabric_transport.h"
+#include "proto/handshake/fabric_transport.h"
 #include "server/supervisor/supervisor.h"
 #include "server/supervisor/undo.h"
 #include "server/worker/warm_worker.h"

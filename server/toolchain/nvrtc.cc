@@ -11,7 +11,7 @@
 #include <filesystem>
 
 #include "generated/proto/nvrtc_call.h"
-#include "proto/toolchain.h"
+#include "proto/library/toolchain.h"
 #include "server/library/library_text.h"
 #include "server/state/session.h"
 #include "server/toolchain/compiler_options.h"

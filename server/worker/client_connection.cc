@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/worker/client_connection.h"
 
-#include "proto/fabric_transport.h"
+#include "proto/handshake/fabric_transport.h"
 #include "transport/handshake.h"
 #include "transport/shm/shm_channel.h"
 #include "transport/tls/tls_channel.h"

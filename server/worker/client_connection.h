@@ -6,7 +6,7 @@
 #include <memory>
 #include <span>
 
-#include "proto/handshake.h"
+#include "proto/handshake/handshake.h"
 #include "transport/channel.h"
 #include "transport/fabric/fabric_channel.h"
 

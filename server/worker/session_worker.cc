@@ -16,8 +16,8 @@
 #include <variant>
 #include <vector>
 
-#include "proto/fabric_transport.h"
-#include "proto/session_features.h"
+#include "proto/handshake/fabric_transport.h"
+#include "proto/handshake/session_features.h"
 #include "server/control/control_socket.h"
 #include "server/control/messages.h"
 #include "server/device/busy_clock.h"

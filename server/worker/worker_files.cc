@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <iterator>
 
-#include "proto/fabric_transport.h"
+#include "proto/handshake/fabric_transport.h"
 #include "server/confine/landlock.h"
 #include "server/state/image_store.h"
 #include "server/worker/shared_folders.h"

@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "proto/handshake.h"
+#include "proto/handshake/handshake.h"
 #include "server/control/control_socket.h"
 #include "server/control/memory_file.h"
 #include "server/control/probe.h"

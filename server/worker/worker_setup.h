@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "cuda-abi/image.h"
-#include "proto/exchange_keys.h"
-#include "proto/handshake.h"
+#include "proto/handshake/exchange_keys.h"
+#include "proto/handshake/handshake.h"
 #include "proto/status.h"
 
 namespace farcall::server {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels and memsets of several streams: they begin as they were issued, and those that wait for
 // each other run side by side.
-#include "cpu-device/driver/issue_order.h"
+#include "cpu-device/driver/state/issue_order.h"
 
 #include <future>
 #include <vector>

@@ -20,10 +20,10 @@
 #include <tuple>
 
 #include "client-shim/core/answer_cache.h"
-#include "client-shim/core/answers.h"
-#include "client-shim/core/devices.h"
-#include "client-shim/core/record_file.h"
-#include "client-shim/core/session.h"
+#include "client-shim/core/report/record_file.h"
+#include "client-shim/core/session/answers.h"
+#include "client-shim/core/session/devices.h"
+#include "client-shim/core/session/session.h"
 #include "tests/fuzz/scratch_folder.h"
 #include "tests/fuzz/scripted_channel.h"
 

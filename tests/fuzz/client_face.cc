@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands in for client-shim/core/lifecycle.cc: questions are answered from an input, posts go
-// nowhere.
+// Stands in for client-shim/core/connection/lifecycle.cc: questions are answered from an input,
+// posts go nowhere.
 #include <algorithm>
 #include <cstring>
 
-#include "client-shim/core/calls.h"
-#include "client-shim/core/session.h"
-#include "client-shim/core/thread_state.h"
+#include "client-shim/core/session/calls.h"
+#include "client-shim/core/session/session.h"
+#include "client-shim/core/session/thread_state.h"
 #include "tests/fuzz/client_answers.h"
 
 namespace farcall::fuzz {

@@ -16,17 +16,17 @@
 #include <type_traits>
 #include <vector>
 
-#include "client-shim/core/contexts.h"
-#include "client-shim/core/credit.h"
-#include "client-shim/core/devices.h"
-#include "client-shim/core/handles.h"
 #include "client-shim/core/memory_map.h"
-#include "client-shim/core/session.h"
-#include "client-shim/core/thread_state.h"
-#include "client-shim/cuda/mirror.h"
+#include "client-shim/core/session/contexts.h"
+#include "client-shim/core/session/credit.h"
+#include "client-shim/core/session/devices.h"
+#include "client-shim/core/session/handles.h"
+#include "client-shim/core/session/session.h"
+#include "client-shim/core/session/thread_state.h"
+#include "client-shim/cuda/state/mirror.h"
 #include "generated/client/calls.h"
 #include "generated/client/handwritten.h"
-#include "proto/session_features.h"
+#include "proto/handshake/session_features.h"
 #include "tests/fuzz/client_answers.h"
 #include "tests/fuzz/scripted_channel.h"
 

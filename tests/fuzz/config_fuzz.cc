@@ -12,15 +12,15 @@
 #include <string>
 #include <string_view>
 
-#include "client-shim/core/settings.h"
-#include "proto/byte_count.h"
-#include "proto/byte_rate.h"
-#include "proto/handshake.h"
-#include "proto/percent.h"
+#include "client-shim/core/settings/settings.h"
+#include "proto/handshake/handshake.h"
 #include "proto/printable.h"
 #include "proto/priority.h"
 #include "server/supervisor/options/serve_options.h"
 #include "server/supervisor/options/serve_settings.h"
+#include "settings/byte_count.h"
+#include "settings/byte_rate.h"
+#include "settings/percent.h"
 #include "transport/url.h"
 
 namespace {

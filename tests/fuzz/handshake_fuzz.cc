@@ -9,10 +9,10 @@
 #include <span>
 #include <vector>
 
-#include "proto/client_exchange.h"
-#include "proto/handshake.h"
-#include "proto/query_answer.h"
-#include "proto/server_exchange.h"
+#include "proto/handshake/client_exchange.h"
+#include "proto/handshake/handshake.h"
+#include "proto/handshake/query_answer.h"
+#include "proto/handshake/server_exchange.h"
 
 namespace {
 

@@ -14,7 +14,7 @@
 #include <string>
 #include <string_view>
 
-#include "proto/lease_token.h"
+#include "proto/handshake/lease_token.h"
 #include "server/supervisor/services/lease_gate.h"
 
 namespace {

@@ -17,8 +17,8 @@
 #include "generated/proto/curand_call.h"
 #include "generated/proto/cusolver_call.h"
 #include "generated/proto/cusparse_call.h"
-#include "proto/cudnn_backend.h"
-#include "proto/library_sizes.h"
+#include "proto/library/cudnn_backend.h"
+#include "proto/library/library_sizes.h"
 #include "tests/fuzz/library_fake.h"
 
 using namespace farcall;

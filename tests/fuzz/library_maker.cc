@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "proto/library_blob.h"
+#include "proto/library/library_blob.h"
 #include "proto/wire.h"
 #include "server/library/library_call.h"
 #include "tests/fuzz/library_maker_hand.h"

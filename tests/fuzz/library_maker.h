@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "proto/codec.h"
-#include "proto/library_call.h"
+#include "proto/library/library_call.h"
 #include "tests/fuzz/serve_items.h"
 
 namespace farcall::fuzz {

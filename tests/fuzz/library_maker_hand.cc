@@ -11,7 +11,7 @@
 #include "generated/proto/cusolver_call.h"
 #include "generated/proto/nvjitlink_call.h"
 #include "generated/proto/nvrtc_call.h"
-#include "proto/cudnn_backend.h"
+#include "proto/library/cudnn_backend.h"
 
 namespace farcall::fuzz {
 

@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "generated/proto/pool.pb.h"
-#include "proto/handshake.h"
+#include "proto/handshake/handshake.h"
 #include "proto/hex.h"
 #include "tests/fuzz/scratch_folder.h"
 

@@ -24,7 +24,7 @@ LIBRARY, LIBRARY_PUT, LIBRARY_DROP, LIBRARY_TAKE = (
     0xFFF0,
     0xFFF1,
     0xFFF2,
-)  # proto/library_call.h
+)  # proto/library/library_call.h
 HEARTBEAT, GOODBYE = 0xF000, 0xF001
 MEMORY = 0x200000000000
 RESERVED = MEMORY + (32 << 20)  # the half of the window that programs map themselves

@@ -32,8 +32,8 @@ class Layers(unittest.TestCase):
         )
 
     def test_client_and_server_never_include_each_other(self):
-        self.assertIsNotNone(finding("client-shim/core/session.cc", "server/state/session.h"))
-        self.assertIsNotNone(finding("server/calls/memory.cc", "client-shim/core/session.h"))
+        self.assertIsNotNone(finding("client-shim/core/session/session.cc", "server/state/session.h"))
+        self.assertIsNotNone(finding("server/calls/memory.cc", "client-shim/core/session/session.h"))
 
     def test_quota_includes_nothing_of_the_server(self):
         self.assertIsNotNone(finding("quota/pace.h", "server/control/lease.h"))

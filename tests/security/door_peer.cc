@@ -25,7 +25,7 @@
 #include <thread>
 #include <vector>
 
-#include "proto/session_features.h"
+#include "proto/handshake/session_features.h"
 #include "transport/handshake.h"
 
 namespace farcall {
@@ -84,7 +84,7 @@ void BeHonest(const Target& target, bool is_pool) {
   while (Clock::now() < target.end) {
     const Clock::time_point begin = Clock::now();
     Status in;
-    do {  // as a client does (client-shim/core/connect.cc)
+    do {  // as a client does (client-shim/core/connection/connect.cc)
       in = Try(target, is_pool, credentials, begin + std::chrono::seconds(5));
     } while (in.code() == Code::kDisconnected && Clock::now() < begin + std::chrono::seconds(1));
     const std::chrono::duration<double, std::milli> took = Clock::now() - begin;

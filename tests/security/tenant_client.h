@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "proto/library_call.h"
+#include "proto/library/library_call.h"
 #include "tests/end_to_end/server/raw_client.h"
 #include "tests/end_to_end/server/server_process.h"
 

@@ -20,7 +20,7 @@ from harness import BUILD, Server, link_proxy  # noqa: E402
 
 NVCC = shutil.which("nvcc")
 TOOLKIT = NVCC and pathlib.Path(NVCC).resolve().parent.parent / "lib64"
-ARRAYS, LACKS, INVENTORY = 1 << 5, 1 << 6, 1 << 7  # proto/session_features.h
+ARRAYS, LACKS, INVENTORY = 1 << 5, 1 << 6, 1 << 7  # proto/handshake/session_features.h
 PRELUDE = """
 import ctypes, json
 from ctypes import byref, c_float, c_int, c_size_t, c_uint64, c_void_p

@@ -18,7 +18,7 @@ import time
 
 import wire_handshake
 
-FIRST_CREDIT = 10  # of the features (proto/session_features.h)
+FIRST_CREDIT = 10  # of the features (proto/handshake/session_features.h)
 HANDSHAKE = struct.Struct("<IIHHHH")  # magic, bytes, type, major, minor, reserved
 FRAME = struct.Struct(
     "<IIQQQQIHH"

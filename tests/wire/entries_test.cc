@@ -6,8 +6,8 @@
 
 #include <vector>
 
-#include "client-shim/core/session_face.h"
-#include "client-shim/core/thread_state.h"
+#include "client-shim/core/session/session_face.h"
+#include "client-shim/core/session/thread_state.h"
 #include "generated/client/calls.h"
 
 namespace farcall::client {

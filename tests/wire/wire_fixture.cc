@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "client-shim/core/session_face.h"
+#include "client-shim/core/session/session_face.h"
 
 namespace farcall::server {
 

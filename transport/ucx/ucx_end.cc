@@ -8,7 +8,7 @@
 #include <array>
 #include <cstring>
 
-#include "proto/crypto.h"
+#include "proto/handshake/crypto.h"
 #include "transport/poll.h"
 
 namespace farcall {

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "proto/crypto.h"
+#include "proto/handshake/crypto.h"
 
 namespace farcall {
 namespace {

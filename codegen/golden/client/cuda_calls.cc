@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "client-shim/core/roles.h"
-#include "client-shim/core/session_face.h"
+#include "client-shim/core/session/session_face.h"
 #include "generated/proto/cuda_structs.h"
 
 namespace farcall::client {

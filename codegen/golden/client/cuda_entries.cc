@@ -4,7 +4,7 @@
 #include <cudaProfiler.h>
 
 #include "client-shim/core/roles.h"
-#include "client-shim/core/session_face.h"
+#include "client-shim/core/session/session_face.h"
 #include "generated/client/calls.h"
 
 #define FARCALL_ENTRY extern "C" __attribute__((visibility("default"))) CUresult CUDAAPI

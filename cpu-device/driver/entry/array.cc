@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arrays and mipmaps.
-#include "cpu-device/driver/array.h"
+#include "cpu-device/driver/memory/array.h"
 
 #include <algorithm>
 #include <bit>
 
-#include "cpu-device/driver/api.h"
-#include "cpu-device/driver/context.h"
-#include "cpu-device/driver/device.h"
-#include "cpu-device/driver/memory.h"
+#include "cpu-device/driver/base/api.h"
+#include "cpu-device/driver/state/context.h"
+#include "cpu-device/driver/state/device.h"
+#include "cpu-device/driver/state/memory.h"
 
 namespace farcall::cpu_device {
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory for arrays that were made without: a whole array or mipmap is laid over a piece of
 // cuMemCreate's memory, at an address of its own. This device has no sparse arrays.
-#include "cpu-device/driver/api.h"
-#include "cpu-device/driver/array.h"
-#include "cpu-device/driver/context.h"
-#include "cpu-device/driver/device.h"
-#include "cpu-device/driver/stream.h"
-#include "cpu-device/driver/vmm.h"
+#include "cpu-device/driver/base/api.h"
+#include "cpu-device/driver/memory/array.h"
+#include "cpu-device/driver/state/context.h"
+#include "cpu-device/driver/state/device.h"
+#include "cpu-device/driver/state/stream.h"
+#include "cpu-device/driver/work/vmm.h"
 
 namespace farcall::cpu_device {
 

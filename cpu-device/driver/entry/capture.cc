@@ -2,12 +2,12 @@
 // The calls around a stream capture.
 #include <utility>
 
-#include "cpu-device/driver/api.h"
-#include "cpu-device/driver/context.h"
-#include "cpu-device/driver/device.h"
-#include "cpu-device/driver/graph.h"
-#include "cpu-device/driver/stream.h"
-#include "cpu-device/driver/thread.h"
+#include "cpu-device/driver/base/api.h"
+#include "cpu-device/driver/state/context.h"
+#include "cpu-device/driver/state/device.h"
+#include "cpu-device/driver/state/graph.h"
+#include "cpu-device/driver/state/stream.h"
+#include "cpu-device/driver/state/thread.h"
 
 namespace farcall::cpu_device {
 namespace {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Contexts: making them, the calling thread's stack of them, their limits and settings.
-#include "cpu-device/driver/context.h"
+#include "cpu-device/driver/state/context.h"
 
-#include "cpu-device/driver/api.h"
-#include "cpu-device/driver/device.h"
-#include "cpu-device/driver/event.h"
-#include "cpu-device/driver/stream.h"
-#include "cpu-device/driver/thread.h"
+#include "cpu-device/driver/base/api.h"
+#include "cpu-device/driver/state/device.h"
+#include "cpu-device/driver/state/event.h"
+#include "cpu-device/driver/state/stream.h"
+#include "cpu-device/driver/state/thread.h"
 
 namespace farcall::cpu_device {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies between linear memories, in every variant of stream and synchrony.
-#include "cpu-device/driver/copy.h"
+#include "cpu-device/driver/work/copy.h"
 
-#include "cpu-device/driver/api.h"
-#include "cpu-device/driver/device.h"
+#include "cpu-device/driver/base/api.h"
+#include "cpu-device/driver/state/device.h"
 
 namespace farcall::cpu_device {
 namespace {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Devices and their primary contexts.
-#include "cpu-device/driver/device.h"
+#include "cpu-device/driver/state/device.h"
 
 #include <cstdio>
 #include <cstring>
 #include <limits>
 
-#include "cpu-device/driver/api.h"
-#include "cpu-device/driver/array.h"
-#include "cpu-device/driver/context.h"
-#include "cpu-device/driver/thread.h"
+#include "cpu-device/driver/base/api.h"
+#include "cpu-device/driver/memory/array.h"
+#include "cpu-device/driver/state/context.h"
+#include "cpu-device/driver/state/thread.h"
 
 namespace farcall::cpu_device {
 namespace {

@@ -3,13 +3,13 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "cpu-device/driver/api.h"
-#include "cpu-device/driver/context.h"
-#include "cpu-device/driver/device.h"
-#include "cpu-device/driver/kind.h"
-#include "cpu-device/driver/log.h"
-#include "cpu-device/driver/module.h"
-#include "cpu-device/driver/thread.h"
+#include "cpu-device/driver/base/api.h"
+#include "cpu-device/driver/base/kind.h"
+#include "cpu-device/driver/base/log.h"
+#include "cpu-device/driver/state/context.h"
+#include "cpu-device/driver/state/device.h"
+#include "cpu-device/driver/state/module.h"
+#include "cpu-device/driver/state/thread.h"
 #include "cuda-abi/device_time.h"
 #include "cuda-abi/error_names.h"
 #include "cuda-abi/export_tables.h"

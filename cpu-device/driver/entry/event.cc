@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Events.
-#include "cpu-device/driver/event.h"
+#include "cpu-device/driver/state/event.h"
 
-#include "cpu-device/driver/api.h"
-#include "cpu-device/driver/context.h"
-#include "cpu-device/driver/device.h"
-#include "cpu-device/driver/executor.h"
-#include "cpu-device/driver/graph.h"
+#include "cpu-device/driver/base/api.h"
+#include "cpu-device/driver/state/context.h"
+#include "cpu-device/driver/state/device.h"
+#include "cpu-device/driver/state/executor.h"
+#include "cpu-device/driver/state/graph.h"
 
 namespace farcall::cpu_device {
 namespace {

@@ -2,11 +2,11 @@
 // Functions: attributes, parameters, occupancy.
 #include <algorithm>
 
-#include "cpu-device/driver/api.h"
-#include "cpu-device/driver/context.h"
-#include "cpu-device/driver/device.h"
-#include "cpu-device/driver/function_info.h"
-#include "cpu-device/driver/module.h"
+#include "cpu-device/driver/base/api.h"
+#include "cpu-device/driver/state/context.h"
+#include "cpu-device/driver/state/device.h"
+#include "cpu-device/driver/state/module.h"
+#include "cpu-device/driver/work/function_info.h"
 
 namespace farcall::cpu_device {
 namespace {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphs and their nodes. Edges: graph_edges.cc; parameters: graph_params.cc.
-#include "cpu-device/driver/graph.h"
+#include "cpu-device/driver/state/graph.h"
 
 #include <algorithm>
 
-#include "cpu-device/driver/api.h"
-#include "cpu-device/driver/context.h"
-#include "cpu-device/driver/device.h"
-#include "cpu-device/driver/graph_memory.h"
-#include "cpu-device/driver/graph_params.h"
+#include "cpu-device/driver/base/api.h"
+#include "cpu-device/driver/graph/graph_memory.h"
+#include "cpu-device/driver/graph/graph_params.h"
+#include "cpu-device/driver/state/context.h"
+#include "cpu-device/driver/state/device.h"
 
 namespace farcall::cpu_device {
 namespace {

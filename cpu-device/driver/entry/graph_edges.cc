@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "cpu-device/driver/api.h"
-#include "cpu-device/driver/device.h"
-#include "cpu-device/driver/graph.h"
+#include "cpu-device/driver/base/api.h"
+#include "cpu-device/driver/state/device.h"
+#include "cpu-device/driver/state/graph.h"
 
 namespace farcall::cpu_device {
 namespace {

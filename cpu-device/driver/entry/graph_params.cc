@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // What nodes do: read and changed.
-#include "cpu-device/driver/graph_params.h"
+#include "cpu-device/driver/graph/graph_params.h"
 
 #include <algorithm>
 
-#include "cpu-device/driver/api.h"
-#include "cpu-device/driver/device.h"
-#include "cpu-device/driver/event.h"
-#include "cpu-device/driver/graph.h"
-#include "cpu-device/driver/graph_exec.h"
-#include "cpu-device/driver/graph_memory.h"
+#include "cpu-device/driver/base/api.h"
+#include "cpu-device/driver/graph/graph_exec.h"
+#include "cpu-device/driver/graph/graph_memory.h"
+#include "cpu-device/driver/state/device.h"
+#include "cpu-device/driver/state/event.h"
+#include "cpu-device/driver/state/graph.h"
 
 namespace farcall::cpu_device {
 namespace {

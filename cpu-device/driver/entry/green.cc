@@ -7,13 +7,13 @@
 #include <map>
 #include <mutex>
 
-#include "cpu-device/driver/api.h"
-#include "cpu-device/driver/context.h"
-#include "cpu-device/driver/device.h"
-#include "cpu-device/driver/event.h"
-#include "cpu-device/driver/graph.h"
-#include "cpu-device/driver/registry.h"
-#include "cpu-device/driver/stream.h"
+#include "cpu-device/driver/base/api.h"
+#include "cpu-device/driver/base/registry.h"
+#include "cpu-device/driver/state/context.h"
+#include "cpu-device/driver/state/device.h"
+#include "cpu-device/driver/state/event.h"
+#include "cpu-device/driver/state/graph.h"
+#include "cpu-device/driver/state/stream.h"
 
 namespace farcall::cpu_device {
 namespace {

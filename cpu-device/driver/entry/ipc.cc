@@ -7,12 +7,12 @@
 #include <mutex>
 #include <vector>
 
-#include "cpu-device/driver/api.h"
-#include "cpu-device/driver/context.h"
-#include "cpu-device/driver/device.h"
-#include "cpu-device/driver/ipc_memory.h"
-#include "cpu-device/driver/log.h"
-#include "cpu-device/driver/mempool.h"
+#include "cpu-device/driver/base/api.h"
+#include "cpu-device/driver/base/log.h"
+#include "cpu-device/driver/memory/mempool.h"
+#include "cpu-device/driver/state/context.h"
+#include "cpu-device/driver/state/device.h"
+#include "cpu-device/driver/work/ipc_memory.h"
 
 namespace farcall::cpu_device {
 namespace {

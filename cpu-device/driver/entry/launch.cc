@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launches.
-#include "cpu-device/driver/launch.h"
+#include "cpu-device/driver/work/launch.h"
 
-#include "cpu-device/driver/api.h"
-#include "cpu-device/driver/context.h"
-#include "cpu-device/driver/device.h"
-#include "cpu-device/driver/executor.h"
-#include "cpu-device/driver/module.h"
-#include "cpu-device/driver/stream.h"
+#include "cpu-device/driver/base/api.h"
+#include "cpu-device/driver/state/context.h"
+#include "cpu-device/driver/state/device.h"
+#include "cpu-device/driver/state/executor.h"
+#include "cpu-device/driver/state/module.h"
+#include "cpu-device/driver/state/stream.h"
 
 namespace farcall::cpu_device {
 namespace {

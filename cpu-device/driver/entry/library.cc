@@ -2,12 +2,12 @@
 // Libraries and kernels: code that is loaded once and exists in each context.
 #include <string>
 
-#include "cpu-device/driver/api.h"
-#include "cpu-device/driver/context.h"
-#include "cpu-device/driver/device.h"
-#include "cpu-device/driver/function_info.h"
-#include "cpu-device/driver/jit_options.h"
-#include "cpu-device/driver/module.h"
+#include "cpu-device/driver/base/api.h"
+#include "cpu-device/driver/code/jit_options.h"
+#include "cpu-device/driver/state/context.h"
+#include "cpu-device/driver/state/device.h"
+#include "cpu-device/driver/state/module.h"
+#include "cpu-device/driver/work/function_info.h"
 
 namespace farcall::cpu_device {
 namespace {

@@ -8,15 +8,15 @@
 #include <string>
 #include <vector>
 
-#include "cpu-device/driver/api.h"
-#include "cpu-device/driver/context.h"
-#include "cpu-device/driver/device.h"
-#include "cpu-device/driver/image_source.h"
-#include "cpu-device/driver/jit_options.h"
-#include "cpu-device/driver/kind.h"
-#include "cpu-device/driver/link_text.h"
-#include "cpu-device/driver/log.h"
-#include "cpu-device/driver/registry.h"
+#include "cpu-device/driver/base/api.h"
+#include "cpu-device/driver/base/kind.h"
+#include "cpu-device/driver/base/log.h"
+#include "cpu-device/driver/base/registry.h"
+#include "cpu-device/driver/code/image_source.h"
+#include "cpu-device/driver/code/jit_options.h"
+#include "cpu-device/driver/code/link_text.h"
+#include "cpu-device/driver/state/context.h"
+#include "cpu-device/driver/state/device.h"
 
 namespace farcall::cpu_device {
 namespace {

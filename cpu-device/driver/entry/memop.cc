@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values written and waited for in stream order.
-#include "cpu-device/driver/memop.h"
+#include "cpu-device/driver/state/memop.h"
 
-#include "cpu-device/driver/api.h"
-#include "cpu-device/driver/context.h"
-#include "cpu-device/driver/device.h"
-#include "cpu-device/driver/op.h"
-#include "cpu-device/driver/stream.h"
+#include "cpu-device/driver/base/api.h"
+#include "cpu-device/driver/state/context.h"
+#include "cpu-device/driver/state/device.h"
+#include "cpu-device/driver/state/op.h"
+#include "cpu-device/driver/state/stream.h"
 
 namespace farcall::cpu_device {
 namespace {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Device, managed and pinned host memory.
-#include "cpu-device/driver/memory.h"
+#include "cpu-device/driver/state/memory.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "cpu-device/driver/api.h"
-#include "cpu-device/driver/context.h"
-#include "cpu-device/driver/device.h"
-#include "cpu-device/driver/graph_memory.h"
-#include "cpu-device/driver/mempool.h"
+#include "cpu-device/driver/base/api.h"
+#include "cpu-device/driver/graph/graph_memory.h"
+#include "cpu-device/driver/memory/mempool.h"
+#include "cpu-device/driver/state/context.h"
+#include "cpu-device/driver/state/device.h"
 
 namespace farcall::cpu_device {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memset, in every width, shape and variant of stream and synchrony.
-#include "cpu-device/driver/api.h"
-#include "cpu-device/driver/context.h"
-#include "cpu-device/driver/device.h"
-#include "cpu-device/driver/op.h"
+#include "cpu-device/driver/base/api.h"
+#include "cpu-device/driver/state/context.h"
+#include "cpu-device/driver/state/device.h"
+#include "cpu-device/driver/state/op.h"
 
 namespace farcall::cpu_device {
 namespace {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Modules and the linker.
-#include "cpu-device/driver/module.h"
+#include "cpu-device/driver/state/module.h"
 
 #include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <iterator>
 
-#include "cpu-device/driver/api.h"
-#include "cpu-device/driver/context.h"
-#include "cpu-device/driver/device.h"
-#include "cpu-device/driver/image_source.h"
-#include "cpu-device/driver/jit_options.h"
-#include "cpu-device/driver/kind.h"
-#include "cpu-device/driver/log.h"
+#include "cpu-device/driver/base/api.h"
+#include "cpu-device/driver/base/kind.h"
+#include "cpu-device/driver/base/log.h"
+#include "cpu-device/driver/code/image_source.h"
+#include "cpu-device/driver/code/jit_options.h"
+#include "cpu-device/driver/state/context.h"
+#include "cpu-device/driver/state/device.h"
 #include "cpu-device/ptx/module.h"
 
 namespace farcall::cpu_device {

@@ -3,9 +3,9 @@
 // bound; the addresses have no memory of their own.
 #include <algorithm>
 
-#include "cpu-device/driver/device.h"
-#include "cpu-device/driver/log.h"
-#include "cpu-device/driver/vmm.h"
+#include "cpu-device/driver/base/log.h"
+#include "cpu-device/driver/state/device.h"
+#include "cpu-device/driver/work/vmm.h"
 
 namespace farcall::cpu_device {
 namespace {

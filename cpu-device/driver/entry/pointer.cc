@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a pointer is.
-#include "cpu-device/driver/api.h"
-#include "cpu-device/driver/context.h"
-#include "cpu-device/driver/device.h"
-#include "cpu-device/driver/mempool.h"
-#include "cpu-device/driver/vmm.h"
+#include "cpu-device/driver/base/api.h"
+#include "cpu-device/driver/memory/mempool.h"
+#include "cpu-device/driver/state/context.h"
+#include "cpu-device/driver/state/device.h"
+#include "cpu-device/driver/work/vmm.h"
 
 namespace farcall::cpu_device {
 namespace {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stream-ordered allocation and its pools.
-#include "cpu-device/driver/api.h"
-#include "cpu-device/driver/context.h"
-#include "cpu-device/driver/device.h"
-#include "cpu-device/driver/graph.h"
-#include "cpu-device/driver/graph_memory.h"
-#include "cpu-device/driver/memory.h"
-#include "cpu-device/driver/mempool.h"
-#include "cpu-device/driver/stream.h"
+#include "cpu-device/driver/base/api.h"
+#include "cpu-device/driver/graph/graph_memory.h"
+#include "cpu-device/driver/memory/mempool.h"
+#include "cpu-device/driver/state/context.h"
+#include "cpu-device/driver/state/device.h"
+#include "cpu-device/driver/state/graph.h"
+#include "cpu-device/driver/state/memory.h"
+#include "cpu-device/driver/state/stream.h"
 
 namespace farcall::cpu_device {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The per-thread-default-stream entries of calls that differ in nothing else.
-#include "cpu-device/driver/api.h"
+#include "cpu-device/driver/base/api.h"
 
 using farcall::cpu_device::Ptsz;
 

@@ -4,11 +4,11 @@
 #include <map>
 #include <mutex>
 
-#include "cpu-device/driver/api.h"
-#include "cpu-device/driver/array.h"
-#include "cpu-device/driver/context.h"
-#include "cpu-device/driver/device.h"
-#include "cpu-device/driver/stream.h"
+#include "cpu-device/driver/base/api.h"
+#include "cpu-device/driver/memory/array.h"
+#include "cpu-device/driver/state/context.h"
+#include "cpu-device/driver/state/device.h"
+#include "cpu-device/driver/state/stream.h"
 
 namespace farcall::cpu_device {
 namespace {

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <memory>
 
-#include "cpu-device/driver/api.h"
-#include "cpu-device/driver/array.h"
-#include "cpu-device/driver/context.h"
-#include "cpu-device/driver/device.h"
-#include "cpu-device/driver/registry.h"
+#include "cpu-device/driver/base/api.h"
+#include "cpu-device/driver/base/registry.h"
+#include "cpu-device/driver/memory/array.h"
+#include "cpu-device/driver/state/context.h"
+#include "cpu-device/driver/state/device.h"
 
 namespace farcall::cpu_device {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // User objects, and the memory of graphs.
-#include "cpu-device/driver/api.h"
-#include "cpu-device/driver/device.h"
-#include "cpu-device/driver/graph.h"
-#include "cpu-device/driver/graph_memory.h"
+#include "cpu-device/driver/base/api.h"
+#include "cpu-device/driver/graph/graph_memory.h"
+#include "cpu-device/driver/state/device.h"
+#include "cpu-device/driver/state/graph.h"
 
 namespace farcall::cpu_device {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Users, their roles and the tokens that were made at run time. Pure: no sockets, no store, no
-// secrets either: of a token it has what a server keeps of one (proto/token.h).
+// secrets either: of a token it has what a server keeps of one (proto/handshake/token.h).
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pool/core/model/types.h"
 
-#include "proto/byte_rate.h"
+#include "settings/byte_rate.h"
 
 namespace farcall::pool {
 

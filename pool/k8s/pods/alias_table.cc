@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <charconv>
 
-#include "proto/decimal.h"
 #include "proto/printable.h"
+#include "settings/decimal.h"
 
 namespace farcall::k8s {
 

@@ -5,8 +5,8 @@
 #include <set>
 
 #include "pool/k8s/pods/pod.h"
-#include "proto/decimal.h"
 #include "proto/printable.h"
+#include "settings/decimal.h"
 
 namespace farcall::k8s {
 

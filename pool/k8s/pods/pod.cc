@@ -5,10 +5,10 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
-#include "proto/byte_count.h"
-#include "proto/decimal.h"
-#include "proto/percent.h"
 #include "proto/printable.h"
+#include "settings/byte_count.h"
+#include "settings/decimal.h"
+#include "settings/percent.h"
 
 namespace farcall::k8s {
 

@@ -14,7 +14,7 @@
 #include <string>
 #include <thread>
 
-#include "proto/crypto.h"
+#include "proto/handshake/crypto.h"
 #include "sync/cond_var.h"
 
 namespace farcall::server {

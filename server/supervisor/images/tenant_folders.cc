@@ -14,7 +14,7 @@
 #include <span>
 #include <utility>
 
-#include "proto/crypto.h"
+#include "proto/handshake/crypto.h"
 #include "proto/hex.h"
 
 namespace farcall::server {

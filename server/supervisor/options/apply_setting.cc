@@ -4,10 +4,10 @@
 #include <optional>
 #include <utility>
 
-#include "proto/nearest.h"
 #include "proto/printable.h"
 #include "proto/text_file.h"
 #include "server/supervisor/options/serve_settings.h"
+#include "settings/nearest.h"
 
 namespace farcall::server {
 

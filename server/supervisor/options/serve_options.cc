@@ -8,12 +8,12 @@
 #include <array>
 #include <cctype>
 
-#include "proto/byte_count.h"
-#include "proto/byte_rate.h"
-#include "proto/decimal.h"
-#include "proto/percent.h"
 #include "proto/printable.h"
 #include "proto/text_file.h"
+#include "settings/byte_count.h"
+#include "settings/byte_rate.h"
+#include "settings/decimal.h"
+#include "settings/percent.h"
 #include "transport/url.h"
 
 namespace farcall::server {

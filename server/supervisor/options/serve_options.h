@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "proto/handshake/token.h"
 #include "proto/status.h"
-#include "proto/token.h"
 #include "quota/compute_quota.h"
 #include "server/supervisor/options/device_mode.h"
 #include "server/supervisor/options/pool_options.h"

@@ -5,9 +5,9 @@
 #include <array>
 #include <utility>
 
-#include "proto/byte_rate.h"
-#include "proto/handshake.h"
+#include "proto/handshake/handshake.h"
 #include "proto/printable.h"
+#include "settings/byte_rate.h"
 
 namespace farcall::server {
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "proto/lease_token.h"
+#include "proto/handshake/lease_token.h"
 
 namespace farcall::server {
 

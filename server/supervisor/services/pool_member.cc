@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
-#include "proto/handshake.h"
+#include "proto/handshake/handshake.h"
 #include "proto/printable.h"
 #include "server/control/memory_file.h"
 #include "server/device/steady_now.h"

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "proto/byte_rate.h"
+#include "settings/byte_rate.h"
 
 namespace farcall::server {
 

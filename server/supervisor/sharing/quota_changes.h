@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/handshake.h"
+#include "proto/handshake/handshake.h"
 #include "quota/compute_quota.h"
 #include "server/control/control_plane.h"
 #include "server/supervisor/sharing/memory_charges.h"

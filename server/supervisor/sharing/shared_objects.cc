@@ -7,7 +7,7 @@
 #include <array>
 #include <cstring>
 
-#include "proto/crypto.h"
+#include "proto/handshake/crypto.h"
 
 namespace farcall::server {
 

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "client-shim/core/session.h"
+#include "client-shim/core/session/session.h"
 #include "tests/end_to_end/inproc/apart_server.h"
 #include "tests/end_to_end/inproc/inproc_server.h"
 
@@ -14,7 +14,8 @@
 // The server's process is a forked child. The client's state, whose locks may be held there, it
 // leaves behind on purpose.
 extern "C" __attribute__((visibility("default"))) const char* __lsan_default_suppressions() {
-  return "leak:client-shim/core/thread_state.cc\nleak:client-shim/core/lifecycle.cc\n";
+  return "leak:client-shim/core/session/thread_state.cc\nleak:client-shim/core/connection/"
+         "lifecycle.cc\n";
 }
 #endif
 

@@ -3,7 +3,7 @@
 
 #include <sys/mman.h>
 
-#include "proto/session_features.h"
+#include "proto/handshake/session_features.h"
 #include "transport/handshake.h"
 
 namespace farcall::inproc_test {

@@ -6,7 +6,7 @@
 
 #include "generated/proto/cublas_call.h"
 #include "generated/proto/cufft_call.h"
-#include "proto/library_call.h"
+#include "proto/library/library_call.h"
 #include "tests/end_to_end/server/raw_client.h"
 #include "tests/end_to_end/server/server_process.h"
 

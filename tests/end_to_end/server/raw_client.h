@@ -17,9 +17,9 @@
 
 #include "generated/proto/call_id.h"
 #include "proto/codec.h"
-#include "proto/handshake.h"
+#include "proto/handshake/handshake.h"
+#include "proto/handshake/session_features.h"
 #include "proto/records.h"
-#include "proto/session_features.h"
 #include "transport/handshake.h"
 #include "transport/link.h"
 

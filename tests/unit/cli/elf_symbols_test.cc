@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/elf_symbols.h"
+#include "cli/programs/elf_symbols.h"
 
 #include <gtest/gtest.h>
 

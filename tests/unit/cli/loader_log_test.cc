@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/loader_log.h"
+#include "cli/programs/loader_log.h"
 
 #include <gtest/gtest.h>
 

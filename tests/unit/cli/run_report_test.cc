@@ -10,7 +10,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "client-shim/core/counters.h"
+#include "client-shim/core/report/counters.h"
 #include "generated/proto/call_id.h"
 #include "server/supervisor/run_totals.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client-shim/core/answers.h"
+#include "client-shim/core/session/answers.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client-shim/core/contexts.h"
+#include "client-shim/core/session/contexts.h"
 
 #include <gtest/gtest.h>
 
-#include "client-shim/core/devices.h"
+#include "client-shim/core/session/devices.h"
 
 namespace farcall::client {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client-shim/core/credit_queue.h"
+#include "client-shim/core/memory/credit_queue.h"
 
 #include <gtest/gtest.h>
 

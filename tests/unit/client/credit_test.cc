@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client-shim/core/credit.h"
+#include "client-shim/core/session/credit.h"
 
 #include <gtest/gtest.h>
 

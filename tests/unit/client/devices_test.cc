@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client-shim/core/devices.h"
+#include "client-shim/core/session/devices.h"
 
 #include <gtest/gtest.h>
 
@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "client-shim/core/host_window.h"
-#include "client-shim/core/session.h"
-#include "proto/session_features.h"
+#include "client-shim/core/memory/host_window.h"
+#include "client-shim/core/session/session.h"
+#include "proto/handshake/session_features.h"
 
 namespace farcall::client {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client-shim/core/handles.h"
+#include "client-shim/core/session/handles.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What of a fatbin is sent: one entry, with the header that it came with.
-#include "client-shim/cuda/image.h"
+#include "client-shim/cuda/objects/image.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client-shim/cuda/launch_check.h"
+#include "client-shim/cuda/launch/launch_check.h"
 
 #include <gtest/gtest.h>
 

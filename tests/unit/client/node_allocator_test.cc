@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client-shim/core/node_allocator.h"
+#include "client-shim/core/memory/node_allocator.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client-shim/cuda/occupancy.h"
+#include "client-shim/cuda/launch/occupancy.h"
 
 #include <gtest/gtest.h>
 

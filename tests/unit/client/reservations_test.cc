@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client-shim/core/reservations.h"
+#include "client-shim/core/memory/reservations.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client-shim/core/said_once.h"
+#include "client-shim/core/report/said_once.h"
 
 #include <gtest/gtest.h>
 

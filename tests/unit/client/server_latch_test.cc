@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client-shim/core/server_latch.h"
+#include "client-shim/core/connection/server_latch.h"
 
 #include <gtest/gtest.h>
 

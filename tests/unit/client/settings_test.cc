@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client-shim/core/settings.h"
+#include "client-shim/core/settings/settings.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

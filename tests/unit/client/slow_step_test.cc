@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client-shim/core/slow_step.h"
+#include "client-shim/core/session/slow_step.h"
 
 #include <gtest/gtest.h>
 

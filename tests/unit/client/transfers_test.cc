@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client-shim/core/transfers.h"
+#include "client-shim/core/memory/transfers.h"
 
 #include <gtest/gtest.h>
 

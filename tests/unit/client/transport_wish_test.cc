@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client-shim/core/transport_wish.h"
+#include "client-shim/core/settings/transport_wish.h"
 
 #include <gtest/gtest.h>
 
-#include "proto/fabric_transport.h"
+#include "proto/handshake/fabric_transport.h"
 
 namespace farcall::client {
 namespace {

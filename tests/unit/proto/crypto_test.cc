@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Published vectors of what the handshake is made of.
-#include "proto/crypto.h"
+#include "proto/handshake/crypto.h"
 
 #include <gtest/gtest.h>
 

@@ -6,9 +6,9 @@
 #include <cstring>
 #include <functional>
 
-#include "proto/client_exchange.h"
 #include "proto/codec.h"
-#include "proto/server_exchange.h"
+#include "proto/handshake/client_exchange.h"
+#include "proto/handshake/server_exchange.h"
 
 namespace farcall {
 namespace {

@@ -4,9 +4,9 @@
 #include <cstring>
 #include <random>
 
-#include "proto/handshake.h"
-#include "proto/library_inventory.h"
-#include "proto/session_features.h"
+#include "proto/handshake/handshake.h"
+#include "proto/handshake/session_features.h"
+#include "proto/library/library_inventory.h"
 
 namespace farcall {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/lease_token.h"
+#include "proto/handshake/lease_token.h"
 
 #include <gtest/gtest.h>
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <utility>
 
-#include "proto/byte_count.h"
-#include "proto/byte_rate.h"
-#include "proto/percent.h"
+#include "settings/byte_count.h"
+#include "settings/byte_rate.h"
+#include "settings/percent.h"
 
 namespace farcall {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/query_answer.h"
+#include "proto/handshake/query_answer.h"
 
 #include <gtest/gtest.h>
 
-#include "proto/session_features.h"
+#include "proto/handshake/session_features.h"
 
 namespace farcall {
 namespace {

@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-#include "proto/library_inventory.h"
+#include "proto/library/library_inventory.h"
 #include "server/library/library_inventory.h"
 
 namespace farcall::server {
