@@ -26,6 +26,7 @@
 #include "proto/log_line.h"
 #include "proto/printable.h"
 #include "server/worker/program_path.h"
+#include "transport/url.h"
 
 namespace farcall::cli {
 
@@ -239,19 +240,12 @@ void SetEnvironment(const RunFlags& flags, const std::string& kind) {
   if (std::getenv("FARCALL_VGPU") == nullptr) setenv("FARCALL_VGPU", FreshToken().c_str(), 1);
 }
 
-// Beside the program, and no child of its.
-void WatchClaim(const RunFlags& flags) {
-  const char* variable = std::getenv("FARCALL_CLAIM");
-  const std::string claim = !flags.settings.claim.empty() ? flags.settings.claim
-                            : variable != nullptr         ? variable
-                                                          : "";
-  auto rest = std::find_if(flags.pool_addresses.begin(), flags.pool_addresses.end(),
-                           [](const std::string& url) { return url.rfind("http", 0) == 0; });
-  if (claim.empty() || rest == flags.pool_addresses.end()) return;
+// Beside the program, and no child of its.   `rest`: the pool's REST address
+void WatchClaim(const RunFlags& flags, const std::string& claim, const std::string& rest) {
   const std::string program = server::ProgramBeside("/libexec/farcall/farcall-pool");
   const std::string process = std::to_string(getpid());
   const std::string signal = std::to_string(NumberOf(flags.on_preempt));
-  std::vector<std::string> command = {program,     "watch-claim", claim,      "--pool", *rest,
+  std::vector<std::string> command = {program,     "watch-claim", claim,      "--pool", rest,
                                       "--process", process,       "--signal", signal};
   if (!flags.settings.ca.empty()) command.insert(command.end(), {"--ca", flags.settings.ca});
   const pid_t child = fork();
@@ -268,6 +262,15 @@ void WatchClaim(const RunFlags& flags) {
   if (child > 0) waitpid(child, nullptr, 0);
 }
 
+void WatchClaims(const RunFlags& flags, const client::Settings& settings) {
+  const std::string claims =
+      !flags.settings.claim.empty() ? flags.settings.claim : settings.Find("claim").value;
+  auto rest = std::find_if(flags.pool_addresses.begin(), flags.pool_addresses.end(),
+                           [](const std::string& url) { return url.rfind("http", 0) == 0; });
+  if (claims.empty() || rest == flags.pool_addresses.end()) return;
+  for (const std::string& claim : SplitEndpoints(claims)) WatchClaim(flags, claim, *rest);
+}
+
 int Run(RunFlags& flags) {
   if (flags.driver && flags.settings.thin) return Fail("give --driver or --thin, not both");
   if (DriverLibraryFolder().empty())
@@ -282,7 +285,7 @@ int Run(RunFlags& flags) {
   if (Status chosen = ChooseServer(flags, settings, &kind); !chosen.ok())
     return Fail(chosen.message());
   if (!flags.settings.endpoint.empty()) {
-    WatchClaim(flags);
+    WatchClaims(flags, settings);
     SetEnvironment(flags, kind);
     Exec(flags.command);
   }
@@ -302,7 +305,8 @@ void AddWhere(CLI::App* command, RunFlags* flags) {
       "device of a private server: auto, cuda, cpu[:PROFILE] or dry[:PROFILE] (default: auto)");
   AddTlsFlags(command, &flags->settings);
   command->add_option("--claim", flags->settings.claim,
-                      "claim of a pool to use (default: one for this run)");
+                      "claim of a pool to use, or several, with commas between (default: one for "
+                      "this run)");
   command
       ->add_option("--on-preempt", flags->on_preempt,
                    "signal to the program when a pool is about to take the place of its --claim, "

@@ -13,6 +13,7 @@
 #include "cli/pool/flag_values.h"
 #include "proto/printable.h"
 #include "settings/exit_code.h"
+#include "transport/url.h"
 
 namespace farcall::cli {
 
@@ -47,35 +48,58 @@ std::string Quoted(const std::string& text) {
 
 struct EnvFlags {
   std::string name, master;
+  bool is_one_program = false;
   std::optional<uint32_t> rank, port;
 };
 
+int Fail(const std::string& why, int code) {
+  std::fprintf(stderr, "farcall pool env: %s\n", why.c_str());
+  return code;
+}
+
+void PrintExport(const std::string& name, const std::string& value) {
+  std::printf("export %s=%s\n", name.c_str(), Quoted(Printable(value, kMaxMessageBytes)).c_str());
+}
+
+// A session with each member's host, and one list of their devices.
+int PrintOneProgram(const pb::Gang& gang) {
+  if (static_cast<size_t>(gang.members_size()) > kMaxEndpoints)
+    return Fail("--one-program: the gang has " + std::to_string(gang.members_size()) +
+                    " members, and a program can have sessions with " +
+                    std::to_string(kMaxEndpoints),
+                kExitUsage);
+  std::string claims;
+  for (const pb::GangMember& member : gang.members())
+    claims += (claims.empty() ? "" : ",") + member.claim();
+  PrintExport("FARCALL_CLAIM", claims);
+  const auto& env = gang.env();
+  if (auto endpoint = env.find("FARCALL_ENDPOINT"); endpoint != env.end())
+    PrintExport(endpoint->first, endpoint->second);
+  return kExitOk;
+}
+
 int Env(const PoolOptions& pool, const EnvFlags& flags) {
-  auto fail = [](const std::string& why, int code) {
-    std::fprintf(stderr, "farcall pool env: %s\n", why.c_str());
-    return code;
-  };
   PoolOptions silent = pool;
   silent.json = false;
   pb::Gang gang;
   if (int code = Call(silent, "GET", "/v1/gangs/" + flags.name, nullptr, &gang); code != 0)
     return code;
   if (gang.state() != "bound")
-    return fail(gang.id() + " is " + Printable(gang.state()) + ", not bound: " +
+    return Fail(gang.id() + " is " + Printable(gang.state()) + ", not bound: " +
                     Printable(gang.why().empty() ? gang.reason() : gang.why(), kMaxMessageBytes),
                 kExitNoPlace);
   if (flags.rank && *flags.rank >= static_cast<uint32_t>(gang.members_size()))
-    return fail("--rank " + std::to_string(*flags.rank) + ": the gang has 0 to " +
+    return Fail("--rank " + std::to_string(*flags.rank) + ": the gang has 0 to " +
                     std::to_string(gang.members_size() - 1),
                 kExitUsage);
+  if (flags.is_one_program) return PrintOneProgram(gang);
   std::map<std::string, std::string> env(gang.env().begin(), gang.env().end());
   if (flags.rank)
     for (const auto& [name, value] : gang.members(static_cast<int>(*flags.rank)).env())
       env[name] = value;
   if (!flags.master.empty()) env["MASTER_ADDR"] = env["PET_MASTER_ADDR"] = flags.master;
   if (flags.port) env["MASTER_PORT"] = env["PET_MASTER_PORT"] = std::to_string(*flags.port);
-  for (const auto& [name, value] : env)
-    std::printf("export %s=%s\n", name.c_str(), Quoted(Printable(value)).c_str());
+  for (const auto& [name, value] : env) PrintExport(name, value);
   return kExitOk;
 }
 
@@ -112,6 +136,10 @@ void AddPoolEnv(CLI::App& app, int& exit_code) {
   command->add_option("name", flags->name, "name of the gang")->required()->check(CheckName);
   command->add_option("--rank", flags->rank,
                       "member whose claim and rank are to be set (default: what all have)");
+  command
+      ->add_flag("--one-program", flags->is_one_program,
+                 "one program is to see the devices of all members")
+      ->excludes("--rank");
   command->add_option("--master-addr", flags->master,
                       "address of the machine on which rank 0 runs (default: 127.0.0.1)");
   command->add_option("--master-port", flags->port, "port for torchrun there (default: 29500)")

@@ -5,7 +5,7 @@ import re
 import subprocess
 import unittest
 
-from harness import FARCALL, until
+from harness import FARCALL, run, until
 from pool_case import MIB, PoolCase
 
 
@@ -56,6 +56,43 @@ class Gangs(PoolCase):
             lambda: {m["state"] for m in self.gang(pool, id)["members"]} == {"released"},
             what="the end of both",
         )
+
+    def test_one_program_has_the_devices_of_all_members(self):
+        pool = self.serve()
+        self.host(pool, "one"), self.host(pool, "two", environment={"FARCALL_CPU_DEVICES": "2"})
+        id = self.farcall(pool, "request", "--gang", 3, "--mem", "100MiB").split()[0]
+        env = self.variables(self.farcall(pool, "env", id, "--one-program"))
+        self.assertEqual(env["FARCALL_CLAIM"], ",".join(f"{id}-{rank}" for rank in range(3)))
+        self.assertEqual(set(env), {"FARCALL_CLAIM", "FARCALL_ENDPOINT"})
+        hosts = [member["host"] for member in self.gang(pool, id)["members"]]
+        self.assertEqual(sorted(hosts), ["one", "two", "two"])  # two claims of one server
+        environment = {"FARCALL_CLAIM": env["FARCALL_CLAIM"]}
+        listed = run(env["FARCALL_ENDPOINT"], "servers", "list", environment=environment)
+        buses = [line.split(":")[0] for line in listed.out if line.startswith(("0", "1", "2"))]
+        self.assertEqual(buses, ["0000", "1000", "2000"], (listed.out, listed.err))
+        for what in ("compute", "copies", "waits"):
+            client = run(pool.endpoint, "servers", what, environment=environment)
+            self.assertEqual(client.out[-1:], ["ok"], (what, client.out, client.err))
+        client = self.teller(pool, **environment)
+        self.assertIn(f"of {100 * MIB}", self.say(client, "free"))
+
+        for claims, why in (
+            (f"{id}-0,{id}-0", f"names {id}-0 twice"),
+            (f"{id}-0,", "has a claim without a name"),
+            (",".join(f"c-{number}" for number in range(17)), "names more than 16 claims"),
+        ):
+            client = run(pool.endpoint, "servers", "list", environment={"FARCALL_CLAIM": claims})
+            self.assertNotEqual(client.process.returncode, 0)
+            self.assertIn(why, "\n".join(client.err))
+        client = run(
+            pool.endpoint,
+            "servers",
+            "list",
+            environment={"FARCALL_CLAIM": f"{id}-0,c-0123456789abcdef"},
+        )
+        self.assertIn("c-0123456789abcdef", "\n".join(client.err))
+        listed = run(pool.endpoint, "servers", "list", environment=environment)
+        self.assertEqual(listed.process.returncode, 0, "the claim of a list that failed is free")
 
     def test_it_waits_for_all_and_one_that_could_never_fit_is_refused(self):
         pool = self.serve()

@@ -183,15 +183,16 @@ std::vector<std::string> SafeEndpoints(const Redirect& redirect, bool is_tls) {
 
 // A pool's host takes the lease in the place of a token; only tcp:// and its like lead there, so
 // that no pool sends a client in circles.
-Result<Connected> OpenByPool(const Config& config, const std::string& endpoint, Hello hello,
+Result<Connected> OpenByPool(const Config& config, const Target& target, Hello hello,
                              const ClientCredentials& credentials) {
+  const std::string& endpoint = target.endpoint;
   const bool is_tls = SchemeOf(endpoint) == "pools";
   const std::string url = (is_tls ? "tls" : "tcp") + endpoint.substr(endpoint.find("://"));
   Clock::time_point deadline = Clock::now() + kPoolTimeout;
   Hello question = hello;
   question.device_windows.clear();  // the host's business
   question.environment.clear();
-  question.claim = config.claim;
+  question.claim = target.claim;
   question.devices = config.devices;
   std::unique_ptr<Channel> channel;
   Result<Redirect> redirect = Insist<Redirect>(url, &channel, [&](Channel& to) {
@@ -214,10 +215,11 @@ Result<Connected> OpenByPool(const Config& config, const std::string& endpoint, 
 
 }  // namespace
 
-Result<Connected> OpenSession(const Config& config, const std::string& endpoint, Hello hello) {
+Result<Connected> OpenSession(const Config& config, const Target& target, Hello hello) {
   const ClientCredentials credentials = ClientCredentials::OfToken(config.token);
-  return IsPoolUrl(endpoint) ? OpenByPool(config, endpoint, std::move(hello), credentials)
-                             : OpenAt(endpoint, std::move(hello), credentials, config.transport);
+  return IsPoolUrl(target.endpoint)
+             ? OpenByPool(config, target, std::move(hello), credentials)
+             : OpenAt(target.endpoint, std::move(hello), credentials, config.transport);
 }
 
 Result<Link::Reconnected> Rejoin(const std::string& endpoint, TransportKind kind,

@@ -24,8 +24,8 @@ struct Connected {
 // A new session. Behind pool:// the pool is asked first, and waits until it has a device to give.
 //   Errors  kUnavailable / kTimeout (nothing there), kRefused (the server's words), kUnsupported
 //   (other wire major, no UCX or RDMA), kMalformed
-//   `endpoint`  of config.endpoints
-Result<Connected> OpenSession(const Config& config, const std::string& endpoint, Hello hello);
+//   `target`  of config.targets
+Result<Connected> OpenSession(const Config& config, const Target& target, Hello hello);
 // Resumes or joins a session with its key.
 Result<Link::Reconnected> Rejoin(const std::string& endpoint, TransportKind kind,
                                  const SessionId& session, const SessionKey& key, LinkRole role,

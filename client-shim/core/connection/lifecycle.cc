@@ -74,9 +74,10 @@ std::string PlaceOf(const Connected& opened) {
   return SchemeOf(opened.path) == "shm" ? opened.path : PeerAddress(opened.channel->Descriptor());
 }
 
-// Two names of one server would show its devices twice. Addresses tell, and UUIDs, but of devices
-// that are software: they have the same on every machine.
-Status CheckNew(const Connected& opened) {
+// Two names of one server would show its devices twice, and so would two claims with one GPU.
+// Addresses tell of servers, and UUIDs of devices, but for those that are software: they have the
+// same on every machine. Two claims may have different GPUs of one server.
+Status CheckNew(const Connected& opened, const std::string& claim) {
   for (const Session* other : Sessions()) {
     const Welcome &one = other->welcome(), &two = opened.welcome;
     const bool is_same_host = one.server_host == two.server_host;
@@ -86,7 +87,12 @@ Status CheckNew(const Connected& opened) {
           return std::any_of(two.devices.begin(), two.devices.end(),
                              [&](const DeviceSnapshot& each) { return each.uuid == device.uuid; });
         });
-    if (PlaceOf(opened) == other->place() || (is_real && is_same_host && shares_device))
+    const bool has_its_gpu = is_real && is_same_host && shares_device;
+    if (!claim.empty() && has_its_gpu)
+      return {Code::kInvalid, "claim " + claim +
+                                  " has a GPU of another claim of FARCALL_CLAIM on " +
+                                  one.server_host + ": a device list shows each GPU once"};
+    if (claim.empty() && (PlaceOf(opened) == other->place() || has_its_gpu))
       return {Code::kInvalid, "it is the server of " + other->endpoint() +
                                   ": name each server once in FARCALL_ENDPOINT"};
   }
@@ -124,21 +130,21 @@ Result<Window> TakenWindow(const std::vector<Window>& offered, const Connected& 
 void LeaveProcess();
 
 // A session with one server of the list, added to Sessions().
-Status Join(const Config& config, const std::string& endpoint, uint8_t index) {
+Status Join(const Config& config, const Target& target, uint8_t index) {
   Hello hello;
   DescribeProcess(&hello);
   hello.vgpu = config.vgpu;
   hello.quota = config.quota;
   hello.device_windows = ReserveDeviceWindows();
   const std::vector<Window> offered = hello.device_windows;
-  Result<Connected> opened = OpenSession(config, endpoint, std::move(hello));
+  Result<Connected> opened = OpenSession(config, target, std::move(hello));
   if (!opened.ok()) {
     for (const Window& window : offered) ReleaseWindow(window);
     return opened.status();
   }
-  Result<Window> window = TakenWindow(offered, *opened, config.endpoints.size() > 1);
+  Result<Window> window = TakenWindow(offered, *opened, config.targets.size() > 1);
   if (!window.ok()) return window.status();
-  if (Status fresh = CheckNew(*opened); !fresh.ok()) {
+  if (Status fresh = CheckNew(*opened, target.claim); !fresh.ok()) {
     if (window->bytes != 0) ReleaseWindow(*window);
     return fresh;
   }
@@ -182,15 +188,15 @@ CUresult Connect() {
   if (!config.stats_file.empty() || !config.counters_folder.empty())
     StartStats(config.counters_folder);
   SetSync(config.sync);
-  for (const std::string& endpoint : config.endpoints) {
-    const Status joined = Join(config, endpoint, static_cast<uint8_t>(Sessions().size()));
+  for (const Target& target : config.targets) {
+    const Status joined = Join(config, target, static_cast<uint8_t>(Sessions().size()));
     if (joined.ok()) continue;
     for (Session* session : Sessions()) {
       session->Leave(CUDA_ERROR_NO_DEVICE);
       if (session->window().bytes != 0) ReleaseWindow(session->window());
     }
     ForgetSessions();
-    return FailConnect(endpoint, joined);
+    return FailConnect(target.endpoint, joined);
   }
   LoadDevices(Sessions());
   return CurrentSession()->ended();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client-shim/core/session/config.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
@@ -123,9 +124,37 @@ void LoadTransport(const Settings& settings, Config* config) {
     return;
   }
   config->transport = *wish;
-  for (const std::string& endpoint : config->endpoints) {
-    if (Status fits = CheckTransport(endpoint, *wish); !fits.ok()) config->error = fits.message();
+  for (const Target& target : config->targets) {
+    if (Status fits = CheckTransport(target.endpoint, *wish); !fits.ok())
+      config->error = fits.message();
   }
+}
+
+// One for each server of the list, or for each claim of the pool.
+void LoadTargets(const Settings& settings, Config* config) {
+  const Setting claim = settings.Find("claim");
+  if (claim.value.empty()) {
+    for (std::string& endpoint : SplitEndpoints(config->endpoint))
+      config->targets.push_back({std::move(endpoint), ""});
+    return;
+  }
+  if (!config->endpoint.empty() && !IsPoolUrl(config->endpoint)) {
+    config->error = Wrong(claim, "claim", "is of a pool, and " + config->endpoint + " is a server");
+    return;
+  }
+  for (std::string& each : SplitEndpoints(claim.value)) {
+    const bool is_again = std::any_of(config->targets.begin(), config->targets.end(),
+                                      [&](const Target& target) { return target.claim == each; });
+    if (each.empty() || is_again) {
+      config->error = Wrong(
+          claim, "claim", each.empty() ? "has a claim without a name" : "names " + each + " twice");
+      return;
+    }
+    config->targets.push_back({config->endpoint, std::move(each)});
+  }
+  if (config->targets.size() > kMaxEndpoints)
+    config->error =
+        Wrong(claim, "claim", "names more than " + std::to_string(kMaxEndpoints) + " claims");
 }
 
 Config* Load() {
@@ -135,7 +164,6 @@ Config* Load() {
   UseTls(settings);
   if (Result<Setting> endpoint = settings.FindEndpoint(); endpoint.ok()) {
     config->endpoint = endpoint->value;
-    config->endpoints = SplitEndpoints(endpoint->value);
   } else {
     config->error = endpoint.status().message();
   }
@@ -150,11 +178,7 @@ Config* Load() {
     config->error = "FARCALL_VGPU has " + std::to_string(config->vgpu.size()) + " bytes; at most " +
                     std::to_string(kMaxNameBytes);
   }
-  const Setting claim = settings.Find("claim");
-  config->claim = claim.value;
-  if (!claim.value.empty() && !config->endpoint.empty() &&
-      config->endpoint.compare(0, 4, "pool") != 0)
-    config->error = Wrong(claim, "claim", "is of a pool, and " + config->endpoint + " is a server");
+  LoadTargets(settings, config);
   Setting count = settings.Find("count");
   if (!count.value.empty() && !ParseCount(count.value, &config->devices))
     config->error = Wrong(count, "count", "is no number of devices; write 1 to 64");

@@ -12,12 +12,17 @@
 
 namespace farcall::client {
 
+// A session to be: where, and by which claim of a pool.
+struct Target {
+  std::string endpoint;
+  std::string claim;  // "": of a server; of a pool: a claim of this run
+};
+
 struct Config {
   std::string endpoint;                // FARCALL_ENDPOINT
-  std::vector<std::string> endpoints;  // the servers it names, one or several
+  std::vector<Target> targets;         // the servers it names, or one for each claim of a pool
   std::string token;                   // FARCALL_TOKEN or the first line of FARCALL_TOKEN_FILE
   std::string vgpu;                    // FARCALL_VGPU: shared by the processes of one `farcall run`
-  std::string claim;                   // FARCALL_CLAIM: of a pool, the claim to use
   uint32_t devices = 0;                // FARCALL_COUNT: of a pool, how many devices to ask for
   TransportWish transport = kDefaultTransport;  // FARCALL_TRANSPORT
   std::string tcp_congestion;                   // FARCALL_TCP_CONGESTION; "" = the system's own
