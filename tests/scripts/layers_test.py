@@ -28,12 +28,16 @@ class Layers(unittest.TestCase):
         self.assertEqual(
             line,
             'server/control/lease.h:7: includes "server/supervisor/supervisor.h": '
-            "server/control may include proto, settings",
+            "server/control may include proto",
         )
 
     def test_client_and_server_never_include_each_other(self):
-        self.assertIsNotNone(finding("client-shim/core/session/session.cc", "server/state/session.h"))
-        self.assertIsNotNone(finding("server/calls/memory.cc", "client-shim/core/session/session.h"))
+        self.assertIsNotNone(
+            finding("client-shim/core/session/session.cc", "server/state/session.h")
+        )
+        self.assertIsNotNone(
+            finding("server/calls/memory.cc", "client-shim/core/session/session.h")
+        )
 
     def test_quota_includes_nothing_of_the_server(self):
         self.assertIsNotNone(finding("quota/pace.h", "server/control/lease.h"))
