@@ -19,11 +19,11 @@ struct Target {
 };
 
 struct Config {
-  std::string endpoint;                // FARCALL_ENDPOINT
-  std::vector<Target> targets;         // the servers it names, or one for each claim of a pool
-  std::string token;                   // FARCALL_TOKEN or the first line of FARCALL_TOKEN_FILE
-  std::string vgpu;                    // FARCALL_VGPU: shared by the processes of one `farcall run`
-  uint32_t devices = 0;                // FARCALL_COUNT: of a pool, how many devices to ask for
+  std::string endpoint;         // FARCALL_ENDPOINT
+  std::vector<Target> targets;  // the servers it names, or one for each claim of a pool
+  std::string token;            // FARCALL_TOKEN or the first line of FARCALL_TOKEN_FILE
+  std::string vgpu;             // FARCALL_VGPU: shared by the processes of one `farcall run`
+  uint32_t devices = 0;         // FARCALL_COUNT: of a pool, how many devices to ask for
   TransportWish transport = kDefaultTransport;  // FARCALL_TRANSPORT
   std::string tcp_congestion;                   // FARCALL_TCP_CONGESTION; "" = the system's own
   LinkOptions::Packing packing = LinkOptions::Packing::kAuto;  // FARCALL_COMPRESSION

@@ -3,8 +3,8 @@
 // (FARCALL_ENDPOINT with a list). With one server nothing here is asked but one flag.
 //
 // The objects, device addresses and devices that a call names decide, else the calling thread's
-// context. A call that names those of two servers is refused, unless cuda/state/across.h makes it of
-// two.
+// context. A call that names those of two servers is refused, unless cuda/state/across.h makes it
+// of two.
 #pragma once
 
 #include <cuda.h>
@@ -83,8 +83,8 @@ class ServerScope {
   Session* before_ = nullptr;
 };
 
-// A library's handle means the same on every server; cuda/state/module.cc loads it where it is used.
-// False: it could not.
+// A library's handle means the same on every server; cuda/state/module.cc loads it where it is
+// used. False: it could not.
 using Spread = bool (*)(uint64_t handle, bool is_kernel);
 extern std::atomic<Spread> g_spread;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What programs do with two devices at once. With devices of two servers (core/session/routing.h) copies go
-// through this process, and a stream waits for the other server's event without holding up anything
-// else. Streams here are wire values where they are numbers.
+// What programs do with two devices at once. With devices of two servers (core/session/routing.h)
+// copies go through this process, and a stream waits for the other server's event without holding
+// up anything else. Streams here are wire values where they are numbers.
 #pragma once
 
 #include <cuda.h>
