@@ -291,6 +291,19 @@ class Plugin(PluginCase):
         self.started()
         self.assertEqual(self.claim_at(3)["request"]["memory_bytes"], str(2 * GIB))
 
+    def test_two_calls_for_one_container_take_turns(self):
+        devices = sum(len(host["gpus"]) for host in self.pool.hosts().values())
+        other = self.pool.post("/v1/claims", count=devices, owner="other")
+        self.assertIn(other["state"], LIVE)
+        self.hold(self.api.add("train", mem="1Gi"), 0)
+        self.prestart(0, tag="first")
+        until(lambda: len(self.live()) == 2, what="the pod's claim waits")
+        self.prestart(0, tag="second")
+        self.pool.call("DELETE", f"/v1/claims/{other['id']}")
+        self.started("first")
+        self.started("second")
+        self.assertEqual([claim["id"] for claim in self.live()], [self.settings(0)["claim"]])
+
     def test_a_container_that_starts_again_keeps_its_claim(self):
         self.run_pod("train", 0, mem="1Gi")
         claim = self.settings(0)["claim"]

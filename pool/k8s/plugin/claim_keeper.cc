@@ -25,6 +25,7 @@ constexpr seconds kSweepPause{
     60};  // a claim that is not used has to be renewed within 120 s at first
 constexpr seconds kUnseenPatience{15};                        // a binding takes less
 constexpr milliseconds kFirstLookPause{25}, kLookPause{300};  // each twice the one before
+constexpr milliseconds kCancelPause{200};  // until it is seen that nobody waits any more
 constexpr int kFailuresUntilUnhealthy = 2;
 constexpr int kAskSeconds = 5;
 constexpr int kFirstWaitMs = 2000;
@@ -90,6 +91,7 @@ void ClaimKeeper::Stop() {
     is_stopped_ = true;
   }
   wake_.notify_all();
+  bound_.notify_all();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -240,15 +242,22 @@ Result<std::string> ClaimKeeper::Bind(const PodContainer& container, pb::ClaimRe
   std::string owner;
   if (Status found = FindPrefix(&owner); !found.ok()) return found;
   owner += KeyOf(container);
+  // One call at a time asks the pool: two would each make a claim.
   {
-    std::lock_guard lock(mutex_);
-    if (!binding_.insert(owner).second)
-      return Status(Code::kUnavailable, "an earlier call still waits for this container's claim");
+    std::unique_lock lock(mutex_);
+    while (!binding_.insert(owner).second) {
+      if (is_stopped_ || is_cancelled() || Clock::now() >= deadline)
+        return Status(Code::kUnavailable, "an earlier call still waits for this container's claim");
+      bound_.wait_until(lock, std::min(deadline, Clock::now() + kCancelPause));
+    }
   }
   Result<std::string> bound =
       BindAlone(container, owner, std::move(ask), deadline, is_cancelled, is_new);
-  std::lock_guard lock(mutex_);
-  binding_.erase(owner);
+  {
+    std::lock_guard lock(mutex_);
+    binding_.erase(owner);
+  }
+  bound_.notify_all();
   return bound;
 }
 

@@ -39,9 +39,11 @@ class ClaimKeeper final {
   void Wake();
 
   // The container's claim, bound to a host: the one it has, else a new one for `ask`. Waits until
-  // `deadline`; a claim without a place stays in the queue and is found by the next call.
-  //   Errors  kUnavailable (the pool, the API server; or another call is at it), kRefused (by the
-  //           pool, with its reason), kTimeout (no place yet, with the pool's reason)
+  // `deadline`; a claim without a place stays in the queue and is found by the next call. Calls for
+  // one container take turns.
+  //   Errors  kUnavailable (the pool, the API server; or another call is at it until `deadline`),
+  //           kRefused (by the pool, with its reason), kTimeout (no place yet, with the pool's
+  //           reason)
   // `is_cancelled`: nobody waits for it any more. `is_new`: only this process may have made a claim
   // for the container, so the pool's claims need not be listed.
   Result<std::string> Bind(const PodContainer& container, pool::v1::ClaimRequest ask,
@@ -99,7 +101,7 @@ class ClaimKeeper final {
   const std::function<void(bool)> on_health_;
 
   std::mutex mutex_;
-  CondVar wake_;
+  CondVar wake_, bound_;  // the thread's; an owner has left binding_
   std::string prefix_;
   std::set<std::string> binding_;  // owners that a call is at
   // "PREFIXUID:CONTAINER:" -> its claim, so that it is looked at alone. It may be over.
