@@ -44,7 +44,10 @@ Result<std::vector<std::byte>> Read(Channel& channel, std::initializer_list<Hand
 
 Status Send(Channel& channel, const Result<std::vector<std::byte>>& packet,
             Clock::time_point deadline) {
-  return packet.ok() ? SendAll(channel, *packet, deadline) : packet.status();
+  if (!packet.ok()) {
+    return packet.status();
+  }
+  return SendAll(channel, *packet, deadline);
 }
 
 Status RefusalIn(std::span<const std::byte> packet) {
