@@ -9,6 +9,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "session"))
@@ -298,7 +299,9 @@ class Plugin(PluginCase):
         self.hold(self.api.add("train", mem="1Gi"), 0)
         self.prestart(0, tag="first")
         until(lambda: len(self.live()) == 2, what="the pod's claim waits")
+        time.sleep(1)  # the first call waits for the claim, which may have been made ahead of it
         self.prestart(0, tag="second")
+        time.sleep(1)
         self.pool.call("DELETE", f"/v1/claims/{other['id']}")
         self.started("first")
         self.started("second")
