@@ -18,7 +18,10 @@ void Forget(Host* host, Ms now) {
   host->is_connected = false;
   host->incarnation = host->beat = 0;
   host->claims.clear();
-  for (Gpu& gpu : host->gpus) gpu.used_bytes = gpu.used_milli = gpu.claims = gpu.exclusive = 0;
+  for (Gpu& gpu : host->gpus) {
+    gpu.used_bytes = gpu.used_milli = gpu.claims = gpu.exclusive = 0;
+    gpu.kept_for.reset();
+  }
   host->parked_bytes = 0;
 }
 
@@ -386,7 +389,7 @@ void Core::Count(const Claim& claim, Host& host, bool held) {
     host.parked_bytes += held ? claim.slab_bytes() : uint64_t{0} - claim.slab_bytes();
     return;
   }
-  CountPreemptible(claim, held);
+  CountPreemptible(claim, host.name, held);
   CountUse(claim, host, held);
   for (uint32_t device : claim.devices) {
     if (device >= host.gpus.size()) continue;

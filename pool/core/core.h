@@ -25,6 +25,7 @@
 #include "pool/core/placing/gang_placer.h"
 #include "pool/core/placing/group_state.h"
 #include "pool/core/placing/placer.h"
+#include "pool/core/placing/preempt.h"
 #include "pool/core/placing/sequencer.h"
 #include "pool/core/placing/turns.h"
 
@@ -384,7 +385,9 @@ class Core {
   bool MayLeave(const Claim& claim, const Claim& whom) const;
   void PreemptLater();  // who has run for long enough by now
   void Spare(const std::string& owner);
-  void CountPreemptible(const Claim& claim, bool held);  // Count does, for a claim with its place
+  std::string BrokenPreemption() const;
+  // Count does, for a claim with its place.
+  void CountPreemptible(const Claim& claim, const std::string& host, bool held);
 
   // GangPlaces kept free for claims that wait long, or for which others leave (core_aging.cc).
   struct Kept {
@@ -454,8 +457,10 @@ class Core {
   std::set<std::pair<Ms, std::string>> deadlines_;
   std::map<std::string, Ms> armed_;
   std::map<std::string, Kept> kept_;                                    // by claim
+  std::vector<Host*> marked_;                                           // by MarkKept
   std::map<std::string, std::set<std::string>> leaving_;                // for whom, and who
   std::map<int32_t, std::map<std::string, const Claim*>> preemptible_;  // with a place, by priority
+  Leavers preemptible_on_;                                              // the same by host
   std::map<std::string, Ms> avoiding_;  // pending claims and when they try all hosts again
   std::set<std::string> beats_;         // hosts that have to be told, of the event under way
   Effects* effects_ = nullptr;          // of it

@@ -3,6 +3,7 @@
 // After some time a place is kept for it: whoever comes later may go there only beside it.
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "pool/core/core.h"
 
@@ -167,8 +168,8 @@ std::optional<GangPlaces> Core::PlacesToKeep(const Claim& claim) const {
 }
 
 void Core::MarkKept() {
-  for (auto& [name, host] : hosts_)
-    for (Gpu& gpu : host.gpus) gpu.kept_for.reset();
+  for (Host* host : std::exchange(marked_, {}))
+    for (Gpu& gpu : host->gpus) gpu.kept_for.reset();
   for (auto& [owner, kept] : kept_) {
     std::erase_if(kept.guests, [&](const std::string& id) {
       auto guest = claims_.find(id);  // it has ended
@@ -181,6 +182,7 @@ void Core::MarkKept() {
 void Core::MarkKeptOn(const Claim& owner, const Kept& kept, const Place& place) {
   auto host = hosts_.find(place.host);
   if (host == hosts_.end()) return;
+  marked_.push_back(&host->second);
   for (uint32_t device : place.devices) {
     if (device >= host->second.gpus.size()) continue;
     Gpu& gpu = host->second.gpus[device];

@@ -93,9 +93,9 @@ void Core::ChangeAsk(Claim& claim, const Ask& ask) {
   }
   if (claim.state == ClaimState::kPreempting) Spare(claim.preempted_by);  // judged anew
   const bool is_held = HoldsGpus(claim);
-  if (is_held) CountPreemptible(claim, false);
+  if (is_held) CountPreemptible(claim, claim.host, false);
   SetAsk(claim, ask);
-  if (is_held) CountPreemptible(claim, true);
+  if (is_held) CountPreemptible(claim, claim.host, true);
   if (waits) {
     claim.avoid.clear();  // who refused that may take this
     Enqueue(claim);

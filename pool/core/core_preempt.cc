@@ -22,15 +22,23 @@ bool Core::IsUsed(const Claim& claim) {
 
 // A gang leaves as a whole.
 bool Core::MayLeave(const Claim& claim, const Claim& whom) const {
+  if (!claim.ask.preemptible || claim.ask.queue_priority >= whom.ask.queue_priority) return false;
+  auto may = [this](const Claim* one) {
+    return IsUsed(*one) && now_ - one->placed >= timing_.min_run;
+  };
+  if (claim.gang.empty()) return may(&claim);
   const std::vector<const Claim*> members = MembersOf(claim);
-  return claim.ask.preemptible && claim.ask.queue_priority < whom.ask.queue_priority &&
-         std::all_of(members.begin(), members.end(), [&](const Claim* one) {
-           return IsUsed(*one) && now_ - one->placed >= timing_.min_run;
-         });
+  return std::all_of(members.begin(), members.end(), may);
 }
 
-void Core::CountPreemptible(const Claim& claim, bool held) {
+void Core::CountPreemptible(const Claim& claim, const std::string& host, bool held) {
   if (!claim.ask.preemptible) return;
+  std::vector<const Claim*>& there = preemptible_on_[host];
+  if (held)
+    there.push_back(&claim);
+  else
+    there.erase(std::find(there.begin(), there.end(), &claim));
+  if (there.empty()) preemptible_on_.erase(host);
   auto& claims = preemptible_[claim.ask.queue_priority];
   if (held)
     claims[claim.id] = &claim;
@@ -65,14 +73,14 @@ bool Core::PreemptBy(const Claim& claim) {
   if (MayReclaim(claim)) reclaimable = Reclaimable(claim);
   if ((!by_priority && reclaimable.empty()) || !LimitOf(claim, AskedBy(claim)).empty())
     return false;
-  Leavers leavers;
-  for (const auto& [priority, claims] : preemptible_)
-    for (const auto& [id, other] : claims)
-      if (MayLeave(*other, claim) || reclaimable.count(other) != 0)
-        leavers[other->host].push_back(other);
   Claim asks = claim;
   asks.shut_models = ShutModels(claim, /*by_deserved=*/!by_priority);
-  std::optional<Eviction> found = FindEviction(hosts_, leavers, asks);
+  std::optional<Eviction> found = FindEviction(
+      hosts_, preemptible_on_,
+      [&](const Claim& other) {
+        return MayLeave(other, claim) || (!reclaimable.empty() && reclaimable.count(&other) != 0);
+      },
+      asks);
   if (!found || !LimitOf(claim, AmountsAt(claim, found->places)).empty()) return false;
   kept_[claim.id] = {found->places, now_, {}};
   std::set<const Claim*> victims;
@@ -135,6 +143,35 @@ void Core::Spare(const std::string& owner) {
     MoveAsReported(victim, victim.sessions != 0 ? ClaimState::kActive : ClaimState::kIdle);
     Store(victim);
   }
+}
+
+// What Broken adds.
+std::string Core::BrokenPreemption() const {
+  for (const auto& [id, claim] : claims_) {
+    if (claim.state != ClaimState::kPreempting) continue;
+    auto kept = kept_.find(claim.preempted_by);
+    const std::vector<const Claim*> leaving = MembersOf(claim);
+    if (kept == kept_.end() || std::none_of(leaving.begin(), leaving.end(), [&](const Claim* one) {
+          return kept->second.IsOn(one->host);
+        }))
+      return "claim " + id + " leaves for nobody who waits for its place";
+    if (!claim.ask.preemptible ||
+        (!claim.is_reclaimed &&
+         claim.ask.queue_priority >= claims_.at(claim.preempted_by).ask.queue_priority))
+      return "claim " + id + " leaves for " + claim.preempted_by + ", and need not";
+  }
+  size_t preemptible = 0;
+  for (const auto& [id, claim] : claims_) {
+    if (!claim.ask.preemptible || !HoldsGpus(claim)) continue;
+    ++preemptible;
+    auto on = preemptible_on_.find(claim.host);
+    if (on == preemptible_on_.end() ||
+        std::count(on->second.begin(), on->second.end(), &claim) != 1)
+      return "claim " + id + " is preemptible, and its host does not know";
+  }
+  for (const auto& [host, claims] : preemptible_on_) preemptible -= claims.size();
+  if (preemptible != 0) return "hosts know preemptible claims that have no GPUs";
+  return "";
 }
 
 }  // namespace farcall::pool

@@ -396,25 +396,13 @@ std::string Core::Broken() const {
   for (const auto& [owner, kept] : kept_)
     if (Find(owner) == nullptr || !WaitsForPlace(Find(owner)->state))
       return "a place is kept for claim " + owner + ", which does not wait";
-  for (const auto& [id, claim] : claims_) {
-    if (claim.state != ClaimState::kPreempting) continue;
-    auto kept = kept_.find(claim.preempted_by);
-    const std::vector<const Claim*> leaving = MembersOf(claim);
-    if (kept == kept_.end() || std::none_of(leaving.begin(), leaving.end(), [&](const Claim* one) {
-          return kept->second.IsOn(one->host);
-        }))
-      return "claim " + id + " leaves for nobody who waits for its place";
-    if (!claim.ask.preemptible ||
-        (!claim.is_reclaimed &&
-         claim.ask.queue_priority >= claims_.at(claim.preempted_by).ask.queue_priority))
-      return "claim " + id + " leaves for " + claim.preempted_by + ", and need not";
-  }
   std::map<std::string, uint32_t> of_tenants;
   for (const auto& [id, claim] : claims_)
     if (!IsOver(claim.state)) ++of_tenants[claim.tenant];
   for (const auto& [tenant, use] : tenants_)
     if (use.claims != of_tenants[tenant]) return "tenant '" + tenant + "': its claims are others";
   if (pending != pending_count_) return "the queue holds another number of claims";
+  if (std::string wrong = BrokenPreemption(); !wrong.empty()) return wrong;
   if (std::string wrong = BrokenProject(); !wrong.empty()) return wrong;
   if (std::string wrong = BrokenReservation(); !wrong.empty()) return wrong;
   if (std::string wrong = BrokenGang(); !wrong.empty()) return wrong;

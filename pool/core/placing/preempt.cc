@@ -15,10 +15,6 @@ bool LeavesBefore(const Claim* a, const Claim* b) {
          std::tie(b->ask.queue_priority, b->sessions, a->placed, b->id);
 }
 
-bool IsOn(const Claim& claim, uint32_t device) {
-  return std::count(claim.devices.begin(), claim.devices.end(), device) != 0;
-}
-
 void TakeOff(GpuUse* use, const Claim& claim) {
   use->used_bytes -= std::min(use->used_bytes, claim.held_bytes());
   use->used_milli -= std::min(use->used_milli, claim.held_milli());
@@ -34,17 +30,32 @@ double PartOf(const Claim& claim, const Gpu& gpu) {
   return bytes + static_cast<double>(claim.held_milli()) / kWholeMilli;
 }
 
-using Victims = std::set<const Claim*, decltype(&LeavesBefore)>;
-
-// Of one host, as it would be without those who have been chosen so far.
+// Of one host, as it would be without those who have been chosen so far. Made once for a search,
+// and told of one host after the other, so that most hosts cost no allocation.
 class OneHost {
  public:
-  OneHost(const Host& host, const Claim& claim, std::vector<const Claim*> may_leave)
-      : gpus_(host.gpus),
-        uses_(host.gpus.begin(), host.gpus.end()),
-        claim_(claim),
-        may_leave_(std::move(may_leave)) {
+  explicit OneHost(const Claim& claim) : claim_(claim) {}
+
+  // From then on of that host. The claims come in any order.
+  void Look(const Host& host, std::vector<const Claim*>* may_leave) {
+    gpus_ = &host.gpus;
+    uses_.assign(host.gpus.begin(), host.gpus.end());
+    may_leave_.swap(*may_leave);
     std::sort(may_leave_.begin(), may_leave_.end(), LeavesBefore);
+    is_gone_.assign(may_leave_.size(), false);
+    gone_ = 0;
+    devices_.clear();
+    if (needs_.size() < uses_.size()) needs_.resize(uses_.size());
+    for (uint32_t device = 0; device < uses_.size(); ++device) {
+      needs_[device].on.clear();
+      needs_[device].is_known = needs_[device].is_taken = false;
+    }
+    for (uint32_t i = 0; i < may_leave_.size(); ++i)
+      for (uint32_t device : may_leave_[i]->devices) {
+        if (device >= uses_.size()) continue;
+        std::vector<uint32_t>& on = needs_[device].on;
+        if (on.empty() || on.back() != i) on.push_back(i);
+      }
   }
 
   // On as many GPUs as the claim asks for, one after the other; false: there are not enough, or
@@ -60,77 +71,103 @@ class OneHost {
   std::vector<std::vector<const Claim*>> ChooseForMembers(uint32_t most) {
     std::vector<std::vector<const Claim*>> chosen;
     while (chosen.size() < most && ChooseDevices(chosen.size() + 1, SIZE_MAX))
-      chosen.emplace_back(victims_.begin(), victims_.end());
+      chosen.push_back(victims());
     return chosen;
   }
 
   // In the order in which they were chosen, from ChooseForMembers.
   const std::vector<uint32_t>& devices() const { return devices_; }
-  const Victims& victims() const { return victims_; }
+  std::vector<const Claim*> victims() const {
+    std::vector<const Claim*> victims;
+    for (uint32_t i = 0; i < may_leave_.size(); ++i)
+      if (is_gone_[i]) victims.push_back(may_leave_[i]);
+    return victims;
+  }
 
  private:
+  // What one GPU needs. Claims are numbers in may_leave_, in that order.
+  struct Need {
+    std::vector<uint32_t> on;     // those that are on it
+    std::vector<uint32_t> leave;  // who else has to leave before the claim fits
+    bool is_known = false;        // of this and the last
+    bool is_possible = false;     // if not, it never fits
+    bool is_taken = false;        // by the claim
+  };
+
   bool ChooseDevices(size_t members, size_t most_victims) {
     while (devices_.size() < claim_.ask.count * members) {
-      std::optional<std::vector<const Claim*>> best;
+      Need* best = nullptr;
       uint32_t best_device = 0;
-      for (uint32_t device = 0; device < gpus_.size(); ++device) {
-        if (std::count(devices_.begin(), devices_.end(), device) != 0) continue;
-        std::optional<std::vector<const Claim*>> needed = Needed(device);
-        if (!needed || (best && needed->size() >= best->size())) continue;
-        best = std::move(needed);
+      for (uint32_t device = 0; device < uses_.size(); ++device) {
+        Need& need = needs_[device];
+        if (need.is_taken) continue;
+        if (!need.is_known) Learn(device, &need);
+        if (!need.is_possible || (best && need.leave.size() >= best->leave.size())) continue;
+        best = &need;
         best_device = device;
       }
       if (!best) return false;
       devices_.push_back(best_device);
-      for (const Claim* victim : *best) Remove(*victim);
-      if (victims_.size() > most_victims) return false;
+      best->is_taken = true;
+      for (uint32_t victim : best->leave) Remove(victim);
+      if (gone_ > most_victims) return false;
     }
     return true;
   }
 
-  // Who else has to leave before the claim fits on this GPU; nullopt: it never does.
-  std::optional<std::vector<const Claim*>> Needed(uint32_t device) const {
-    std::vector<const Claim*> all;
-    for (const Claim* other : may_leave_)
-      if (victims_.count(other) == 0 && IsOn(*other, device)) all.push_back(other);
-    if (!FitsWithout(device, all)) return std::nullopt;
-    if (FitsWithout(device, {})) return std::vector<const Claim*>();
-    if (all.size() == 1) return all;
+  void Learn(uint32_t device, Need* need) {
+    need->is_known = true;
+    std::vector<uint32_t>& all = need->leave;
+    all.clear();
+    for (uint32_t other : need->on)
+      if (!is_gone_[other]) all.push_back(other);
+    need->is_possible = FitsWithout(device, all);
+    if (!need->is_possible) return;
+    // A whole GPU needs all of them gone.
+    if (claim_.ask.memory_bytes == 0 && uses_[device].claims == all.size()) return;
+    if (FitsWithout(device, {})) return all.clear();
+    if (all.size() == 1) return;
     // Who would rather stay is the first to be let off; or who gives least, which may leave fewer.
-    std::vector<const Claim*> by_size = all;
-    std::stable_sort(by_size.begin(), by_size.end(),
-                     [this, device](const Claim* a, const Claim* b) {
-                       return PartOf(*a, gpus_[device]) > PartOf(*b, gpus_[device]);
-                     });
+    by_size_ = all;
+    std::stable_sort(by_size_.begin(), by_size_.end(), [this, device](uint32_t a, uint32_t b) {
+      return PartOf(*may_leave_[a], (*gpus_)[device]) > PartOf(*may_leave_[b], (*gpus_)[device]);
+    });
     LetOff(device, &all);
-    LetOff(device, &by_size);
-    return by_size.size() < all.size() ? by_size : all;
+    LetOff(device, &by_size_);
+    if (by_size_.size() < all.size()) all = by_size_;
   }
   // From the end on, each without whom the claim would still fit.
-  void LetOff(uint32_t device, std::vector<const Claim*>* leave) const {
+  void LetOff(uint32_t device, std::vector<uint32_t>* leave) {
     for (size_t i = leave->size(); i-- > 0;) {
-      std::vector<const Claim*> fewer = *leave;
-      fewer.erase(fewer.begin() + static_cast<ptrdiff_t>(i));
-      if (FitsWithout(device, fewer)) *leave = std::move(fewer);
+      fewer_ = *leave;
+      fewer_.erase(fewer_.begin() + static_cast<ptrdiff_t>(i));
+      if (FitsWithout(device, fewer_)) leave->swap(fewer_);
     }
   }
-  bool FitsWithout(uint32_t device, const std::vector<const Claim*>& gone) const {
+  bool FitsWithout(uint32_t device, const std::vector<uint32_t>& gone) const {
     GpuUse use = uses_[device];
-    for (const Claim* other : gone) TakeOff(&use, *other);
-    return JudgeGpu(gpus_[device], use, claim_) == Filter::kNone;
+    for (uint32_t other : gone) TakeOff(&use, *may_leave_[other]);
+    return JudgeGpu((*gpus_)[device], use, claim_) == Filter::kNone;
   }
-  void Remove(const Claim& victim) {
-    victims_.insert(&victim);
-    for (uint32_t device : victim.devices)
-      if (device < uses_.size()) TakeOff(&uses_[device], victim);
+  void Remove(uint32_t victim) {
+    is_gone_[victim] = true;
+    ++gone_;
+    for (uint32_t device : may_leave_[victim]->devices) {
+      if (device >= uses_.size()) continue;
+      TakeOff(&uses_[device], *may_leave_[victim]);
+      needs_[device].is_known = false;
+    }
   }
 
-  const std::vector<Gpu>& gpus_;
-  std::vector<GpuUse> uses_;
   const Claim& claim_;
+  const std::vector<Gpu>* gpus_ = nullptr;
+  std::vector<GpuUse> uses_;
   std::vector<const Claim*> may_leave_;
+  std::vector<bool> is_gone_;
+  size_t gone_ = 0;
+  std::vector<Need> needs_;  // by device; there may be more than the host has
   std::vector<uint32_t> devices_;
-  Victims victims_{&LeavesBefore};
+  std::vector<uint32_t> by_size_, fewer_;  // of Learn and LetOff
 };
 
 // The least is best.
@@ -146,8 +183,7 @@ struct Cost {
 };
 
 // A gang counts with all its members, whose sessions and ages are taken for those of the ones here.
-template <typename Claims>
-Cost CostOf(const Claims& victims) {
+Cost CostOf(const std::vector<const Claim*>& victims) {
   Cost cost;
   std::set<std::string_view> gangs;
   for (const Claim* victim : victims) {
@@ -167,20 +203,74 @@ Cost operator+(const Cost& a, const Cost& b) {
           a.ages + b.ages};
 }
 
-std::optional<Eviction> ForOne(const Hosts& hosts, const Leavers& leavers, const Claim& claim) {
+// Who may leave, host by host, in the order of their names.
+class Candidates {
+ public:
+  Candidates(const Hosts& hosts, const Leavers& leavers, const MayLeave& may_leave,
+             const Claim& claim)
+      : claim_(claim),
+        may_leave_(may_leave),
+        leavers_(leavers),
+        at_(hosts.begin()),
+        end_(hosts.end()),
+        next_(leavers.begin()) {}
+
+  // The next host that could take the claim; nullptr: there is none.
+  const Host* Next(std::vector<const Claim*>* may_leave) {
+    for (; at_ != end_; ++at_) {
+      const auto& [name, host] = *at_;
+      while (next_ != leavers_.end() && next_->first < name) ++next_;
+      may_leave->clear();
+      if (host.gpus.size() < claim_.ask.count || JudgeHost(host, claim_) != Filter::kNone) continue;
+      if (next_ != leavers_.end() && next_->first == name)
+        for (const Claim* other : next_->second)
+          if (may_leave_(*other)) may_leave->push_back(other);
+      ++at_;
+      return &host;
+    }
+    return nullptr;
+  }
+
+ private:
+  const Claim& claim_;
+  const MayLeave& may_leave_;
+  const Leavers& leavers_;
+  Hosts::const_iterator at_, end_;
+  Leavers::const_iterator next_;
+};
+
+// What an eviction among those costs at least: the cheapest of them alone. The sums of a gang's
+// members can be less than any of theirs, so of a gang the number alone counts.
+Cost LeastCost(const std::vector<const Claim*>& may_leave) {
+  constexpr Cost kMost = {SIZE_MAX, 0, 0, 0};
+  Cost least = kMost;
+  for (const Claim* claim : may_leave) {
+    const Cost cost = claim->gang.empty()
+                          ? Cost{1, claim->ask.queue_priority, claim->sessions, -claim->placed}
+                          : Cost{claim->gang_size, INT64_MIN, 0, INT64_MIN};
+    if (cost < least) least = cost;
+  }
+  return least;
+}
+
+std::optional<Eviction> ForOne(const Hosts& hosts, const Leavers& leavers,
+                               const MayLeave& may_leave, const Claim& claim) {
   std::optional<Eviction> best;
   Cost best_cost;
-  for (const auto& [name, host] : hosts) {
-    if (host.gpus.size() < claim.ask.count || JudgeHost(host, claim) != Filter::kNone) continue;
-    auto may_leave = leavers.find(name);
-    if (may_leave == leavers.end()) continue;
-    OneHost chosen(host, claim, may_leave->second);
-    if (!chosen.Choose(best ? best_cost.victims : SIZE_MAX) || chosen.victims().empty()) continue;
-    const Cost cost = CostOf(chosen.victims());
+  Candidates candidates(hosts, leavers, may_leave, claim);
+  OneHost chosen(claim);
+  std::vector<const Claim*> who;
+  while (const Host* host = candidates.Next(&who)) {
+    if (who.empty() || (best && !(LeastCost(who) < best_cost))) continue;
+    chosen.Look(*host, &who);
+    if (!chosen.Choose(best ? best_cost.victims : SIZE_MAX)) continue;
+    const std::vector<const Claim*> victims = chosen.victims();
+    if (victims.empty()) continue;
+    const Cost cost = CostOf(victims);
     if (best && !(cost < best_cost)) continue;
     best_cost = cost;
-    best = Eviction{{{name, chosen.devices()}}, {}};
-    for (const Claim* victim : chosen.victims()) best->victims.push_back(victim->id);
+    best = Eviction{{{host->name, chosen.devices()}}, {}};
+    for (const Claim* victim : victims) best->victims.push_back(victim->id);
   }
   return best;
 }
@@ -222,14 +312,15 @@ std::vector<size_t> Share(const std::vector<Part>& parts, size_t members) {
   return shares;
 }
 
-std::optional<Eviction> ForGang(const Hosts& hosts, const Leavers& leavers, const Claim& claim) {
+std::optional<Eviction> ForGang(const Hosts& hosts, const Leavers& leavers,
+                                const MayLeave& may_leave, const Claim& claim) {
   std::vector<Part> parts;
-  for (const auto& [name, host] : hosts) {
-    if (host.gpus.size() < claim.ask.count || JudgeHost(host, claim) != Filter::kNone) continue;
-    auto may_leave = leavers.find(name);
-    OneHost chosen(host, claim,
-                   may_leave == leavers.end() ? std::vector<const Claim*>() : may_leave->second);
-    Part part{&name, {}, chosen.ChooseForMembers(claim.members())};
+  Candidates candidates(hosts, leavers, may_leave, claim);
+  OneHost chosen(claim);
+  std::vector<const Claim*> who;
+  while (const Host* host = candidates.Next(&who)) {
+    chosen.Look(*host, &who);
+    Part part{&host->name, {}, chosen.ChooseForMembers(claim.members())};
     part.devices = chosen.devices();
     if (!part.leave.empty()) parts.push_back(std::move(part));
   }
@@ -256,9 +347,9 @@ std::optional<Eviction> ForGang(const Hosts& hosts, const Leavers& leavers, cons
 }  // namespace
 
 std::optional<Eviction> FindEviction(const Hosts& hosts, const Leavers& leavers,
-                                     const Claim& claim) {
-  std::optional<Eviction> best =
-      claim.members() == 1 ? ForOne(hosts, leavers, claim) : ForGang(hosts, leavers, claim);
+                                     const MayLeave& may_leave, const Claim& claim) {
+  std::optional<Eviction> best = claim.members() == 1 ? ForOne(hosts, leavers, may_leave, claim)
+                                                      : ForGang(hosts, leavers, may_leave, claim);
   if (best) std::sort(best->victims.begin(), best->victims.end());
   return best;
 }

@@ -246,7 +246,8 @@ class Evictions : public testing::Test {
     Leavers leavers;
     for (const auto& [id, other] : claims_)
       if (other.ask.queue_priority < 5) leavers[other.host].push_back(&other);
-    return FindEviction(hosts_, leavers, claim);
+    return FindEviction(
+        hosts_, leavers, [](const Claim&) { return true; }, claim);
   }
 
   Hosts hosts_;
