@@ -224,7 +224,7 @@ class Core {
   std::string NoRoom(const Claim& claim, const Ask& ask, uint64_t memory_bytes) const;
   uint64_t BytesOf(const Ask& ask, const Host& host, const std::vector<uint32_t>& devices) const;
   void SetAsk(Claim& claim, const Ask& ask);
-  void ChangeAsk(Claim& claim, const Ask& ask);
+  void ChangeAsk(Claim& claim, Ask ask);
   void Propose(Claim& claim, const Ask& ask);
   void OnReportedQuota(Claim& claim, const ReportedClaim& told);
   void EndChange(Claim& claim, const std::string& refused);

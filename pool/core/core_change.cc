@@ -70,11 +70,7 @@ void Core::On(const ChangeClaim& event) {
                   "id", "release the gang and ask for another");
   if (claim->state != ClaimState::kPending && !SameQuota(ask, claim->ask))
     return Propose(*claim, ask);
-  for (Claim* member : MembersOf(*claim)) {
-    // One that still holds GPUs is counted by what it chose; others may have chosen anew.
-    if (!ask.sizes.empty()) ask.Choose(member->ask.choice);
-    ChangeAsk(*member, ask);
-  }
+  for (Claim* member : MembersOf(*claim)) ChangeAsk(*member, ask);
 }
 
 void Core::SetAsk(Claim& claim, const Ask& ask) {
@@ -85,12 +81,15 @@ void Core::SetAsk(Claim& claim, const Ask& ask) {
   SetEnds(claim);
 }
 
-void Core::ChangeAsk(Claim& claim, const Ask& ask) {
+void Core::ChangeAsk(Claim& claim, Ask ask) {
   const bool waits = WaitsForPlace(claim.state);
   if (waits) {
     Dequeue(claim);
     DropKept(LeaderOf(claim).id, false);
   }
+  // One that still holds GPUs is counted by what it chose; one that waits for a place that is kept
+  // for it no more has none chosen.
+  if (!ask.sizes.empty()) ask.Choose(claim.ask.choice);
   if (claim.state == ClaimState::kPreempting) Spare(claim.preempted_by);  // judged anew
   const bool is_held = HoldsGpus(claim);
   if (is_held) CountPreemptible(claim, claim.host, false);

@@ -21,5 +21,11 @@ TEST(PoolWorld, AChangedGangsHeldMemberStaysCounted) {
   world.Heal();
 }
 
+TEST(PoolWorld, AWaitingClaimHasNotChosen) {
+  World world(198588419106);
+  for (int i = 0; i < 120; ++i) world.Step();
+  world.Heal();
+}
+
 }  // namespace
 }  // namespace farcall::pool
