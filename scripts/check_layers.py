@@ -79,7 +79,7 @@ LAYERS = {
     # Kubernetes: what a kubelet and an API server are asked, with the pool's client.
     "pool/k8s/api": "pool/client transport proto",
     "pool/k8s/process": "pool/k8s/api pool/client pool/http pool/process transport proto",
-    "pool/k8s/pods": "pool/k8s/api proto",
+    "pool/k8s/pods": "pool/k8s/api pool/core/model proto",
     "pool/k8s/claims": "pool/k8s/process pool/k8s/pods pool/k8s/api pool/client proto",
     "pool/k8s": "pool/k8s/claims pool/k8s/process pool/k8s/pods pool/k8s/api pool/client pool/http pool/process "
     "pool/core transport proto",

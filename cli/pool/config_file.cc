@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "cli/pool/bounds.h"
+#include "cli/pool/flag_values.h"
 #include "proto/printable.h"
 #include "proto/text_file.h"
 
@@ -153,9 +154,25 @@ class Reader {
          {"projects", list([](pb::Group* g, std::string t) { g->add_projects(std::move(t)); })},
          {"sequencer", text([](pb::Group* g, std::string t) { g->set_sequencer(std::move(t)); })},
          {"placer", text([](pb::Group* g, std::string t) { g->set_placer(std::move(t)); })},
+         {"round_trips",
+          [&](const YAML::Node& n) {
+            Each(n, [&](const YAML::Node& one) { RoundTrip(one, group->add_round_trips()); });
+          }},
          {"max_pending", number(&pb::Group::set_max_pending)},
          {"max_claims", number(&pb::Group::set_max_claims)}});
     if (group->name().empty()) Throw(node, "a group without a name");
+  }
+
+  void RoundTrip(const YAML::Node& node, pb::ZoneRoundTrip* trip) {
+    Fields(node, "a round trip",
+           {{"from", [&](const YAML::Node& n) { trip->set_from(Text(n)); }},
+            {"to", [&](const YAML::Node& n) { trip->set_to(Text(n)); }},
+            {"time", [&](const YAML::Node& n) {
+               uint32_t us = 0;
+               if (!ReadMicroseconds(Text(n), &us))
+                 Throw(n, "'" + Printable(Text(n), 64) + "': write a time up to 10s, as 300us");
+               trip->set_us(us);
+             }}});
   }
 
   void User(const YAML::Node& node) {

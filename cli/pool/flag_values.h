@@ -14,6 +14,9 @@ std::string CheckName(const std::string& text);
 int64_t ReadDuration(const std::string& text);
 std::string CheckDuration(const std::string& text);
 
+// "300us", "1.5ms", "10s" in microseconds, 10 s at most; false: not such.
+bool ReadMicroseconds(const std::string& text, uint32_t* us);
+
 // Into a new file, readable by its owner only; the exit code.
 int WriteTokenFile(const std::string& path, const std::string& token);
 

@@ -13,6 +13,8 @@
 #include "cli/pool/pool_options.h"
 #include "generated/proto/pool.pb.h"
 #include "pool/client/rest_client.h"
+#include "pool/core/model/placers.h"
+#include "pool/core/model/round_trips.h"
 #include "pool/core/model/selector.h"
 #include "pool/core/placing/sequencer.h"
 #include "proto/printable.h"
@@ -26,7 +28,7 @@ namespace pb = farcall::pool::v1;
 struct SetFlags {
   std::string name;
   std::optional<std::string> selector, sequencer, placer;
-  std::optional<std::vector<std::string>> hosts, projects;
+  std::optional<std::vector<std::string>> hosts, projects, round_trips;
   std::optional<uint32_t> max_pending, max_claims;
 };
 
@@ -49,12 +51,12 @@ std::string MostText(uint32_t most) {
 }
 
 void PrintHead() {
-  std::printf("%-20s %5s %5s %7s %7s %-9s %-7s %s\n", "GROUP", "HOSTS", "GPUS", "CLAIMS", "WAITING",
+  std::printf("%-20s %5s %5s %7s %7s %-9s %-8s %s\n", "GROUP", "HOSTS", "GPUS", "CLAIMS", "WAITING",
               "SEQUENCER", "PLACER", "PROJECTS");
 }
 
 void Print(const pb::Group& group) {
-  std::printf("%-20s %5d %5u %7u %7u %-9s %-7s %s\n", Printable(group.name()).c_str(),
+  std::printf("%-20s %5d %5u %7u %7u %-9s %-8s %s\n", Printable(group.name()).c_str(),
               group.members_size(), group.gpus(), group.claims(), group.pending(),
               Or(group.sequencer(), "pool's").c_str(), Or(group.placer(), "pool's").c_str(),
               Or(Joined(group.projects()), "any").c_str());
@@ -70,6 +72,9 @@ void PrintAll(const pb::Group& group) {
   std::printf("  projects: %s\n", Or(Joined(group.projects()), "any").c_str());
   std::printf("  sequencer: %s, placer: %s\n", Or(group.sequencer(), "the pool's").c_str(),
               Or(group.placer(), "the pool's").c_str());
+  for (const pb::ZoneRoundTrip& one : group.round_trips())
+    std::printf("  round trip %s %s: %s\n", Printable(one.from()).c_str(),
+                Printable(one.to()).c_str(), pool::RoundTripText(one.us()).c_str());
   std::printf("  claims at most: %s, waiting: %s\n", MostText(group.max_claims()).c_str(),
               MostText(group.max_pending()).c_str());
 }
@@ -81,6 +86,31 @@ void Take(const std::optional<std::vector<std::string>>& given,
   into->Clear();
   for (const std::string& text : *given)
     if (text != "none") *into->Add() = text;
+}
+
+std::vector<std::string> Placers() {
+  std::vector<std::string> names = pool::PlacerNames();
+  names.emplace_back("none");
+  return names;
+}
+
+// "a:b=300us"
+bool ReadRoundTrip(const std::string& text, pb::ZoneRoundTrip* trip) {
+  const size_t colon = text.find(':'), equals = text.find('=', colon);
+  if (colon == std::string::npos || equals == std::string::npos) return false;
+  trip->set_from(text.substr(0, colon));
+  trip->set_to(text.substr(colon + 1, equals - colon - 1));
+  uint32_t us = 0;
+  if (!ReadMicroseconds(text.substr(equals + 1), &us)) return false;
+  trip->set_us(us);
+  return !trip->from().empty() && !trip->to().empty();
+}
+
+std::string CheckRoundTrip(const std::string& text) {
+  pb::ZoneRoundTrip trip;
+  return text == "none" || ReadRoundTrip(text, &trip)
+             ? ""
+             : "'" + text + "': write two zones and a time up to 10s, as a:b=300us or a:c=1.5ms";
 }
 
 std::string Taken(const std::string& given) {
@@ -100,6 +130,11 @@ int Set(const PoolOptions& pool, const SetFlags& flags) {
   if (flags.placer) group.set_placer(Taken(*flags.placer));
   Take(flags.hosts, group.mutable_hosts());
   Take(flags.projects, group.mutable_projects());
+  if (flags.round_trips) {
+    group.clear_round_trips();
+    for (const std::string& text : *flags.round_trips)
+      if (text != "none") ReadRoundTrip(text, group.add_round_trips());
+  }
   if (flags.max_pending) group.set_max_pending(*flags.max_pending);
   if (flags.max_claims) group.set_max_claims(*flags.max_claims);
   const int code = Call(pool, "PUT", Path(flags.name), &group, &set);
@@ -133,8 +168,14 @@ void AddSet(CLI::App* parent, int& exit_code) {
       ->check(CLI::IsMember({"fifo", "lifo", "drf", "fair", "none"}));
   command
       ->add_option("--placer", flags->placer,
-                   "placement of its claims: pack, spread or fgd; none: the pool's")
-      ->check(CLI::IsMember({"pack", "spread", "fgd", "none"}));
+                   "placement of its claims: " + pool::PlacersText() + "; none: the pool's")
+      ->check(CLI::IsMember(Placers()));
+  command
+      ->add_option("--round-trips", flags->round_trips,
+                   "for the placer near: times between zones, as a:b=300us,a:c=12ms; none: those "
+                   "of default")
+      ->delimiter(',')
+      ->check(CheckRoundTrip);
   command->add_option("--max-pending", flags->max_pending, "claims that may wait; 0: any number");
   command->add_option("--max-claims", flags->max_claims,
                       "claims that may have a place; 0: any number");

@@ -13,6 +13,7 @@
 #include "cli/pool/flag_values.h"
 #include "cli/pool/pool_options.h"
 #include "pool/client/rest_client.h"
+#include "pool/core/model/placers.h"
 #include "proto/printable.h"
 #include "settings/exit_code.h"
 
@@ -96,7 +97,8 @@ void AddReplay(CLI::App& app, int& exit_code) {
   command
       ->add_option("--with", *with,
                    "simulate its claims and hosts under another rule: sequencer=fifo, lifo, drf or "
-                   "fair, or placer=pack, spread or fgd")
+                   "fair, or placer=" +
+                       pool::PlacersText())
       ->check(CheckWith);
   auto run = std::make_shared<std::string>("1h");
   command

@@ -61,9 +61,10 @@ void AddAddresses(CLI::App* command, Flags* flags) {
   command
       ->add_option(
           "--placer", flags->placer,
-          "placement of claims: pack (fill used GPUs first), spread, or fgd (leave the least "
-          "that other claims could not use)")
-      ->check(CLI::IsMember({"pack", "spread", "fgd"}))
+          "placement of claims: pack (fill used GPUs first), spread, fgd (leave the least that "
+          "other claims could not use), near (the zone with the shortest round trip), or topology "
+          "(GPUs that are close to each other)")
+      ->check(CLI::IsMember(pool::PlacerNames()))
       ->capture_default_str();
 }
 

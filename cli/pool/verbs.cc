@@ -16,6 +16,7 @@
 #include "cli/pool/queue_priority.h"
 #include "generated/proto/pool.pb.h"
 #include "pool/client/rest_client.h"
+#include "pool/core/model/placers.h"
 #include "pool/core/model/selector.h"
 #include "pool/k8s/claims/owner.h"
 #include "proto/printable.h"
@@ -240,7 +241,8 @@ void AddAskFlags(CLI::App* command, const std::shared_ptr<RequestFlags>& flags) 
               equals == std::string::npos ? "" : label.substr(equals + 1);
         }
       },
-      "label of the claim, for people and programs: team=vision; repeat it for several");
+      "label of the claim, for people and programs: team=vision; zone=a is what the placer near "
+      "goes by; repeat it for several");
   command->add_option_function<std::string>(
       "--begin", [flags](const std::string& text) { flags->request.set_begin(text); },
       "time before which the claim does not start: \"2026-12-01 08:00 Europe/Berlin\", "
@@ -253,7 +255,7 @@ void AddAskFlags(CLI::App* command, const std::shared_ptr<RequestFlags>& flags) 
       "the only host to use");
   command->add_option_function<std::string>(
       "--placer", [flags](const std::string& text) { flags->request.set_placer(text); },
-      "placement: pack, spread or fgd (default: its group's, else the pool's)");
+      "placement: " + pool::PlacersText() + " (default: its group's, else the pool's)");
 }
 
 void AddRequest(CLI::App& app, int& exit_code) {
@@ -372,6 +374,8 @@ int Explain(const PoolOptions& pool, const std::string& id) {
     std::printf("  order: %s\n", Printable(told.rule(), kMaxMessageBytes).c_str());
   if (!told.fits_if().empty())
     std::printf("  starts if: %s\n", Printable(told.fits_if(), kMaxMessageBytes).c_str());
+  if (!told.placement().empty())
+    std::printf("  placement: %s\n", Printable(told.placement(), kMaxMessageBytes).c_str());
   PrintAlternatives(told);
   for (const std::string& id : told.preempts())
     std::printf("  leaves for it: %s\n", Printable(id).c_str());

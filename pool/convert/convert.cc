@@ -74,7 +74,7 @@ std::optional<Refusal> ToAsk(const pb::ClaimRequest& request, Ask* ask) {
   ask->priority = *priority;
   const std::optional<Placer> placer = PlacerOf(request.placer());
   if (!placer)
-    return Wrong("placer", "placer '" + Shortened(request.placer()) + "': pack, spread or fgd");
+    return Wrong("placer", "placer '" + Shortened(request.placer()) + "': " + PlacersText());
   ask->placer = *placer;
   for (auto [text, field] : {std::pair(&request.model(), "model"),
                              {&request.host(), "host"},
@@ -258,6 +258,7 @@ pb::Gpu ToProto(const Gpu& gpu, const std::string& host, uint32_t index) {
   told.set_used_bytes(gpu.used_bytes);
   told.set_used_milli(gpu.used_milli);
   told.set_claims(gpu.claims);
+  if (gpu.numa_node) told.set_numa_node(*gpu.numa_node);
   told.set_host(host);
   return told;
 }
@@ -301,6 +302,7 @@ Host FromProto(const pb::Host& stored) {
     gpu.name = told.name();
     gpu.uuid = told.uuid();
     gpu.memory_bytes = told.memory_bytes();
+    if (told.has_numa_node()) gpu.numa_node = told.numa_node();
     host.gpus.push_back(gpu);
   }
   host.revision = stored.revision();
@@ -327,6 +329,7 @@ pb::Explanation ToProto(const Explanation& told) {
   out.set_preempted_by(told.preempted_by);
   out.set_group(told.group);
   out.set_alternative(told.choice);
+  out.set_placement(told.placement);
   for (const Explanation::Alternative& one : told.alternatives) {
     pb::AlternativeExplanation* to = out.add_alternatives();
     *to->mutable_size() = ToProto(one.size);
@@ -384,6 +387,7 @@ Result<HostReport> FromProto(const pb::HostReport& told) {
     gpu.name = Shortened(one.name());
     gpu.uuid = Shortened(one.uuid());
     gpu.memory_bytes = std::min(one.memory_bytes(), kMaxBytes);
+    if (one.has_numa_node()) gpu.numa_node = one.numa_node();
     report.gpus.push_back(gpu);
   }
   for (const pb::HeldClaim& one : told.claims()) {

@@ -32,7 +32,7 @@ std::optional<Refusal> ToGroup(const pb::Group& given, Group* group) {
   const std::optional<Placer> placer = PlacerOf(given.placer());
   if (!placer)
     return Refusal{RefusalCode::kInvalid,
-                   "placer '" + Printable(given.placer(), kMaxText) + "': pack, spread or fgd",
+                   "placer '" + Printable(given.placer(), kMaxText) + "': " + PlacersText(),
                    "placer", ""};
   group->placer = *placer;
   group->hosts.assign(given.hosts().begin(), given.hosts().end());
@@ -40,6 +40,8 @@ std::optional<Refusal> ToGroup(const pb::Group& given, Group* group) {
   group->sequencer = given.sequencer();
   group->max_pending = given.max_pending();
   group->max_claims = given.max_claims();
+  for (const pb::ZoneRoundTrip& one : given.round_trips())
+    group->round_trips.push_back({one.from(), one.to(), one.us()});
   group->revision = given.revision();
   return std::nullopt;
 }
@@ -60,6 +62,12 @@ pb::Group ToProto(const Group& group) {
   told.set_placer(std::string(ToText(group.placer)));
   told.set_max_pending(group.max_pending);
   told.set_max_claims(group.max_claims);
+  for (const RoundTrip& one : group.round_trips) {
+    pb::ZoneRoundTrip* to = told.add_round_trips();
+    to->set_from(one.from);
+    to->set_to(one.to);
+    to->set_us(one.us);
+  }
   told.set_revision(group.revision);
   return told;
 }

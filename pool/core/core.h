@@ -75,6 +75,7 @@ struct Explanation {
   std::vector<std::string> preempts;  // claims that leave for it
   std::string preempted_by;           // the claim that it leaves for
   std::string group;
+  std::string placement;  // its placer, and how it did
   // Of a claim that has alternatives and waits: each of them.
   struct Alternative {
     Size size;
@@ -123,6 +124,7 @@ class Core {
   const std::map<std::string, Reservation>& reservations() const { return reservations_; }
   const std::map<std::string, GroupState>& groups() const { return groups_; }
   const GroupState* FindGroup(const std::string& name) const;
+  const std::vector<RoundTrip>& RoundTripsOf(const Group& group) const;
   // With what the pool, its groups and reservations say where nothing is named; its first
   // alternative.
   Ask Completed(Ask ask) const;
@@ -292,6 +294,7 @@ class Core {
   void PutGroup(Group group);
   std::string GroupOfHost(const Host& host) const;
   void FileHost(Host& host);  // under its group
+  PlacerInputs InputsOf(const Ask& ask) const;
   static std::string FaultAmong(const Group& group, const std::map<std::string, Group>& groups);
   std::map<std::string, Group> Groups() const;
   bool MayUseGroup(const Ask& ask, uint32_t claims);
@@ -349,6 +352,7 @@ class Core {
   uint32_t PlaceOf(const Claim& claim) const;  // in the queue, from 1; 0: far behind
   std::string RuleOf(const Claim& claim) const;
   void TellAlternatives(const Claim& claim, Explanation* told) const;
+  std::string PlacementOf(const Claim& claim, const GangPlaces& places) const;
   void ForgetRefusals();
   void Schedule();
   bool TryPlace(Shape& shape, Claim& claim);

@@ -47,6 +47,10 @@ Fields FieldsOf(const Group& group) {
                    {"placer", std::string(ToText(group.placer))},
                    {"max_pending", group.max_pending == 0 ? "" : std::to_string(group.max_pending)},
                    {"max_claims", group.max_claims == 0 ? "" : std::to_string(group.max_claims)}};
+  for (const RoundTrip& one : group.round_trips) {
+    const auto& [first, second] = std::minmax(one.from, one.to);
+    fields["round_trip " + first + " " + second] = RoundTripText(one.us);
+  }
   for (const std::string& host : group.hosts) fields["host " + host] = "yes";
   for (const std::string& project : group.projects) fields["project " + project] = "yes";
   return fields;

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "pool/core/core.h"
+#include "pool/core/placing/topology.h"
 #include "settings/byte_rate.h"
 
 namespace farcall::pool {
@@ -156,6 +157,10 @@ Explanation Core::Explain(const Claim& of) const {
   Explanation told;
   told.state = claim.state;
   told.group = NameOfGroup(claim.ask.group);
+  GangPlaces places;
+  for (const Claim* member : MembersOf(claim))
+    if (!member->host.empty()) places.push_back({member->host, member->devices});
+  if (!IsOver(claim.state)) told.placement = PlacementOf(claim, places);
   if (claim.state == ClaimState::kPreempting) {
     const Ms left = std::max<Ms>(0, claim.since + timing_.preempt_grace - now_);
     told.why = "on " + claim.host +
@@ -244,6 +249,41 @@ void Core::TellAlternatives(const Claim& claim, Explanation* told) const {
   told->why += "; the first of " + std::to_string(claim.ask.choices()) + " alternatives";
 }
 
+// As "topology: GPUs of one NVLink group".
+std::string Core::PlacementOf(const Claim& claim, const GangPlaces& places) const {
+  std::string text(ToText(claim.ask.placer));
+  if (claim.ask.placer == Placer::kNear) {
+    const std::string zone = LabelOf(claim.ask.labels, kZoneLabel);
+    if (zone.empty()) return text + ": it has no label zone, so all hosts are as far, as for pack";
+    text += " to zone " + zone;
+    const std::map<std::string, uint32_t> times =
+        RoundTripsFrom(RoundTripsOf(GroupOf(claim.ask).group), zone);
+    std::set<std::string> told;
+    for (const Place& place : places) {
+      const std::string to = LabelOf(hosts_.at(place.host).labels, kZoneLabel);
+      if (!told.insert(to).second) continue;
+      auto time = times.find(to);
+      text += (told.size() == 1 ? ": " : ", ") + (to.empty() ? "no zone" : "zone " + to) + " at " +
+              (time == times.end() ? "an unknown round trip" : RoundTripText(time->second));
+    }
+  }
+  if (claim.ask.placer == Placer::kTopology && !places.empty()) {
+    std::vector<uint32_t> devices;
+    std::set<std::string> hosts, racks;
+    for (const Place& place : places) {
+      devices.insert(devices.end(), place.devices.begin(), place.devices.end());
+      hosts.insert(place.host);
+      racks.insert(LabelOf(hosts_.at(place.host).labels, kRackLabel));
+    }
+    const bool is_of_rack = racks.size() == 1 && !racks.begin()->empty();
+    const Closeness closeness = hosts.size() == 1 ? ClosenessOf(hosts_.at(*hosts.begin()), devices)
+                                : is_of_rack      ? Closeness::kRack
+                                                  : Closeness::kPool;
+    text += devices.size() == 1 ? ": one GPU" : std::string(": GPUs of ") + ToText(closeness);
+  }
+  return text;
+}
+
 Explanation Core::Plan(const Ask& asked, uint32_t members,
                        std::optional<GangPlaces>* places) const {
   const Ask ask = Completed(asked);
@@ -269,10 +309,11 @@ Explanation Core::Plan(const Ask& asked, uint32_t members,
   }
   for (uint32_t choice = 0; choice < ask.choices(); ++choice) {
     claim.ask.Choose(choice);
-    *places = FindPlaces(hosts_, claim, &GroupOf(ask).demand);
+    *places = FindPlaces(hosts_, claim, InputsOf(ask));
     told.choice = choice;
     if (*places) break;
   }
+  told.placement = PlacementOf(claim, places->value_or(GangPlaces()));
   return told;
 }
 

@@ -77,7 +77,18 @@ std::string Core::GroupOfHost(const Host& host) const {
   return "";
 }
 
+PlacerInputs Core::InputsOf(const Ask& ask) const {
+  const GroupState& state = GroupOf(ask);
+  return {&state.demand, &RoundTripsOf(state.group)};
+}
+
+// The default group's are of all that have none.
+const std::vector<RoundTrip>& Core::RoundTripsOf(const Group& group) const {
+  return group.round_trips.empty() ? default_group_->group.round_trips : group.round_trips;
+}
+
 void Core::FileHost(Host& host) {
+  host.Arrange();
   std::string group = groups_.size() == 1 ? "" : GroupOfHost(host);
   if (group == host.group) return;
   host.group = std::move(group);

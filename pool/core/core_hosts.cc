@@ -19,7 +19,8 @@ constexpr Ms kMassWindow = 30'000;
 
 bool SameInventory(const std::vector<Gpu>& a, const std::vector<Gpu>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Gpu& x, const Gpu& y) {
-    return x.name == y.name && x.uuid == y.uuid && x.memory_bytes == y.memory_bytes;
+    return x.name == y.name && x.uuid == y.uuid && x.memory_bytes == y.memory_bytes &&
+           x.numa_node == y.numa_node;
   });
 }
 
@@ -138,6 +139,7 @@ void Core::TakeInventory(Host& host, const HostReport& report) {
   host.gpus = report.gpus;
   for (Gpu& gpu : host.gpus) gpu.used_bytes = gpu.used_milli = gpu.claims = gpu.exclusive = 0;
   host.Summarise();
+  host.Arrange();
   if (!reservations_.empty()) MarkReserved();
   for (const std::string& id : held) Hold(claims_.at(id), true);
   CapacityCame(&host);

@@ -23,7 +23,7 @@ std::string Core::ShapeOf(const Claim& claim) const {
              std::to_string(size.model.size()) + ' ' + size.model + '\b';
   if (ask.sizes.empty()) shape = text(ask.count, ask.memory_bytes, ask.share_milli);
   const std::string model = ask.sizes.empty() ? ask.model : "";
-  shape += std::to_string(ask.net_bytes_per_s) + " psf"[1 + static_cast<size_t>(ask.placer)] +
+  shape += std::to_string(ask.net_bytes_per_s) + "psfnt"[static_cast<size_t>(ask.placer)] +
            std::to_string(model.size()) + ' ' + model + ask.host;
   if (!ask.group.empty()) shape += '\x01' + ask.group;
   if (!claim.gang.empty()) shape += '\a' + std::to_string(claim.gang_size);
@@ -122,10 +122,10 @@ bool Core::IsBehind(const Shape& shape, const Rank& rank) {
 std::optional<GangPlaces> Core::Look(const std::vector<const Host*>* freed,
                                      const Claim& claim) const {
   if (claim.state == ClaimState::kParked) return OwnPlaces(claim);
-  const Demand* demand = &GroupOf(claim.ask).demand;
+  const PlacerInputs inputs = InputsOf(claim.ask);
   // A gang may need the others as well; but without room for a member more, it has none.
   if (freed != nullptr && claim.members() != 1 && FindPlace(*freed, claim)) freed = nullptr;
-  return freed != nullptr ? FindPlaces(*freed, claim, demand) : FindPlaces(hosts_, claim, demand);
+  return freed != nullptr ? FindPlaces(*freed, claim, inputs) : FindPlaces(hosts_, claim, inputs);
 }
 
 void Core::NoteFailure(Shape& shape, const Rank& rank, bool is_of_all_hosts) {

@@ -64,6 +64,8 @@ PoolCopy::PoolCopy(const Core& core, Ms now, size_t most)
   for (const auto& [name, state] : core.groups())
     if (state.pending != 0 || state.group.placer == Placer::kFgd)
       demands_[KeptGroup(name)] = state.demand;
+  for (const auto& [name, state] : core.groups())
+    round_trips_[KeptGroup(name)] = core.RoundTripsOf(state.group);
 }
 
 void PoolCopy::Add(const Ask& ask, uint32_t members) {
@@ -160,7 +162,10 @@ class PoolCopy::Course {
   std::optional<GangPlaces> Find(const Claim& claim) const {
     if (claim.state != ClaimState::kParked) {
       auto demand = copy_.demands_.find(claim.ask.group);
-      return FindPlaces(hosts_, claim, demand == copy_.demands_.end() ? nullptr : &demand->second);
+      auto times = copy_.round_trips_.find(claim.ask.group);
+      return FindPlaces(hosts_, claim,
+                        {demand == copy_.demands_.end() ? nullptr : &demand->second,
+                         times == copy_.round_trips_.end() ? nullptr : &times->second});
     }
     const Host& host = hosts_.at(claim.host);
     for (uint32_t device : claim.devices)

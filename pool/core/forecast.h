@@ -56,8 +56,9 @@ class PoolCopy {
   Hosts hosts_;
   std::vector<Run> runs_;
   std::vector<Claim> queue_;
-  std::map<std::string, uint64_t> reservations_;  // their numbers
-  std::map<std::string, Demand> demands_;         // of the groups whose claims wait
+  std::map<std::string, uint64_t> reservations_;               // their numbers
+  std::map<std::string, Demand> demands_;                      // of the groups whose claims wait
+  std::map<std::string, std::vector<RoundTrip>> round_trips_;  // by group
 };
 
 // All that is told of one claim.

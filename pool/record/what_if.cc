@@ -274,7 +274,7 @@ Result<Fared> Simulate(const Recorded& record, const WhatIf& what) {
   if (what.run_ms < kTurn)
     return Status(Code::kInvalid, "a run of " + std::to_string(what.run_ms) + " ms: at least 1000");
   if (!PlacerOf(what.placer))
-    return Status(Code::kInvalid, "placer '" + what.placer + "': pack, spread or fgd");
+    return Status(Code::kInvalid, "placer '" + what.placer + "': " + PlacersText());
   return Simulation(record, what).Run();
 }
 

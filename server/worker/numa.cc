@@ -3,12 +3,12 @@
 
 #include <sched.h>
 
-#include <algorithm>
-#include <cctype>
 #include <charconv>
+#include <optional>
 #include <string_view>
 
 #include "proto/text_file.h"
+#include "server/device/numa_node.h"
 
 namespace farcall::server {
 
@@ -42,17 +42,10 @@ std::vector<int> ParseProcessors(std::string_view text) {
 }  // namespace
 
 std::vector<int> ProcessorsNear(const std::string& sysfs, const std::string& pci_bus_id) {
-  std::string name = pci_bus_id;
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  if (name.empty() || name.find('/') != std::string::npos) return {};
-  const Result<std::string> told = ReadTextFile(sysfs + "/bus/pci/devices/" + name + "/numa_node");
-  if (!told.ok()) return {};
-  std::string_view text = *told;
-  const int node = TakeNumber(&text);
-  if (node < 0) return {};
+  const std::optional<uint32_t> node = NumaNodeOf(sysfs, pci_bus_id);
+  if (!node) return {};
   const Result<std::string> list =
-      ReadTextFile(sysfs + "/devices/system/node/node" + std::to_string(node) + "/cpulist");
+      ReadTextFile(sysfs + "/devices/system/node/node" + std::to_string(*node) + "/cpulist");
   return list.ok() ? ParseProcessors(*list) : std::vector<int>();
 }
 

@@ -114,13 +114,70 @@ class Groups(PoolCase):
         self.assertEqual((claim["state"], claim["request"]["placer"]), ("bound", "fgd"))
         path.write_text(APPLIED.replace("placer: fgd", "placer: best"))
         wrong = self.cli(pool, "apply", "-f", path, code=1)
-        self.assertIn("group 'rack': placer 'best': pack, spread or fgd", wrong)
+        self.assertIn("group 'rack': placer 'best': pack, spread, fgd, near or topology", wrong)
         addresses = pool.addresses()
         pool.stop()
         pool = self.serve(**addresses)
         self.assertEqual(pool.get("/v1/groups/rack")["claims"], 1)
         until(lambda: pool.hosts()["one"]["state"] == "ready", what="its host")
         self.assertEqual(pool.hosts()["one"]["group"], "rack")
+
+    def test_near_takes_the_zone_with_the_shortest_round_trip(self):
+        pool = self.serve()
+        for name, zone in (("one", "far"), ("two", "close")):
+            self.host(pool, name)
+            self.cli(pool, "label", name, "zone=" + zone)
+        path = self.store.with_name("zones.yaml")
+        path.write_text(
+            "groups:\n  - name: default\n    placer: near\n    round_trips:\n"
+            "      - {from: home, to: far, time: 12ms}\n"
+            "      - {from: home, to: close, time: 300us}\n"
+        )
+        made = self.cli(pool, "apply", "-f", path)
+        self.assertIn("  placer: none -> near\n", made)
+        self.assertIn("  round_trip close home: none -> 0.3 ms\n", made)
+        self.assertIn("0 of 1 objects changed", self.cli(pool, "apply", "-f", path))
+        self.assertEqual(
+            pool.get("/v1/groups/default")["round_trips"][0],
+            {"from": "home", "to": "far", "us": 12000},
+        )
+        claim = pool.post(
+            "/v1/claims", memory_bytes=str(MIB), labels={"zone": "home"}, wait_ms="20000"
+        )
+        self.assertEqual((claim["host"], claim["request"]["placer"]), ("two", "near"))
+        self.assertIn(
+            "  placement: near to zone home: zone close at 0.3 ms\n",
+            self.cli(pool, "explain", claim["id"]),
+        )
+        self.cli(pool, "group", "set", "default", "--round-trips", "home:far=1us,home:close=2s")
+        self.assertIn("  round trip home far: 0.001 ms\n", self.cli(pool, "group", "show", "default"))
+        other = json.loads(
+            self.cli(pool, "request", "--mem", "1MiB", "--label", "zone=home", "--json")
+        )
+        self.assertEqual(other["host"], "one")
+        wrong = self.cli(pool, "group", "set", "default", "--round-trips", "home:far=1h", code=2)
+        self.assertIn("'home:far=1h': write two zones and a time up to 10s", wrong)
+        wrong = self.cli(
+            pool, "group", "set", "default", "--round-trips", "home:far=1us,far:home=2us", code=1
+        )
+        self.assertIn("zones 'far' and 'home' are there twice", wrong)
+        path.write_text(path.read_text().replace("300us", "an hour"))
+        wrong = self.cli(pool, "apply", "-f", path, code=2)
+        self.assertIn("'an hour': write a time up to 10s, as 300us", wrong)
+
+    def test_topology_is_asked_for_by_a_claim(self):
+        pool = self.serve()
+        self.host(pool, "one")
+        claim = json.loads(
+            self.cli(pool, "request", "--mem", "1MiB", "--placer", "topology", "--json")
+        )
+        self.assertEqual(claim["request"]["placer"], "topology")
+        self.assertIn("  placement: topology: one GPU\n", self.cli(pool, "explain", claim["id"]))
+        status, error = pool.call("POST", "/v1/claims", {"placer": "best"})
+        self.assertEqual(
+            (status, error["message"]),
+            (400, "placer 'best': pack, spread, fgd, near or topology"),
+        )
 
     def test_the_first_alternative_that_fits_is_taken(self):
         pool = self.serve()

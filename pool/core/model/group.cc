@@ -48,6 +48,7 @@ std::pair<std::string, std::string> FaultOf(const Group& group) {
     if (!IsHostName(host)) return {Quoted(host) + " is no host's name", "hosts"};
   if (std::string host = Twice(group.hosts); !host.empty())
     return {"host '" + host + "' is there twice", "hosts"};
+  if (std::string wrong = FaultOf(group.round_trips); !wrong.empty()) return {wrong, "round_trips"};
   if (group.projects.size() > kMaxGroupProjects)
     return {std::to_string(group.projects.size()) + " projects: at most " +
                 std::to_string(kMaxGroupProjects),

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "pool/core/model/round_trips.h"
 #include "pool/core/model/selector.h"
 #include "pool/core/model/types.h"
 
@@ -25,6 +26,8 @@ struct Group {
   std::vector<std::string> projects;  // whose claims, and those below, may name it; empty: any
   std::string sequencer;              // empty: the pool's
   Placer placer = Placer::kUnnamed;   // of claims that name none; kUnnamed: the pool's
+  // For `near`; none: those of the default group.
+  std::vector<RoundTrip> round_trips;
   uint32_t max_pending = 0, max_claims = 0;  // of claims that wait, that have a place; 0: no bound
   uint64_t revision = 0;
   bool operator==(const Group&) const = default;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pool/core/model/types.h"
 
+#include <map>
+
 #include "settings/byte_rate.h"
 
 namespace farcall::pool {
@@ -62,17 +64,6 @@ std::string_view ToText(HostState state) {
   return kNames[static_cast<size_t>(state)];
 }
 
-std::string_view ToText(Placer placer) {
-  constexpr std::array<std::string_view, 4> kNames = {"pack", "spread", "fgd", ""};
-  return kNames[static_cast<size_t>(placer)];
-}
-
-std::optional<Placer> PlacerOf(std::string_view name) {
-  for (Placer placer : {Placer::kPack, Placer::kSpread, Placer::kFgd, Placer::kUnnamed})
-    if (ToText(placer) == name) return placer;
-  return std::nullopt;
-}
-
 void Ask::Choose(uint32_t which) {
   if (which >= sizes.size()) return;
   choice = which;
@@ -97,6 +88,28 @@ void Host::Summarise() {
     most_free_bytes = std::max(most_free_bytes, gpu.free_bytes());
     most_free_milli = std::max(most_free_milli, gpu.free_milli());
     empty_gpus += gpu.claims == 0 ? 1 : 0;
+  }
+}
+
+// A label of one GPU has its number behind a dot; what labels say comes before what is reported.
+void Host::Arrange() {
+  std::map<std::string, uint32_t> links, nodes;
+  auto number = [](std::map<std::string, uint32_t>* known, const std::string& name) {
+    if (name.empty()) return 0u;
+    return known->try_emplace(name, static_cast<uint32_t>(known->size()) + 1).first->second;
+  };
+  auto label = [this](const char* key, size_t index) {
+    const std::string all = key;
+    auto found = labels.find(all + "." + std::to_string(index));
+    if (found == labels.end()) found = labels.find(all);
+    return found == labels.end() ? std::string() : found->second;
+  };
+  for (size_t i = 0; i < gpus.size(); ++i) {
+    Gpu& gpu = gpus[i];
+    gpu.link = number(&links, label("nvlink-group", i));
+    std::string node = label("numa-node", i);
+    if (node.empty() && gpu.numa_node) node = std::to_string(*gpu.numa_node);
+    gpu.node = number(&nodes, node);
   }
 }
 

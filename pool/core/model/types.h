@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "pool/core/model/placers.h"
 #include "pool/core/model/selector.h"
 
 namespace farcall::pool {
@@ -45,10 +46,6 @@ inline constexpr size_t kClaimStates = 11;
 enum class HostState : uint8_t { kJoining, kReady, kDraining, kDrained, kSuspect, kLost };
 inline constexpr size_t kHostStates = 6;
 
-// By what rule a place is picked (pool/core/placing/placer.h). kUnnamed: by what the claim's group
-// says, else the pool; of a claim that is known it is never that.
-enum class Placer : uint8_t { kPack, kSpread, kFgd, kUnnamed };
-
 // Of a claim; as Ask has them.
 struct Size {
   uint32_t count = 1;
@@ -73,10 +70,10 @@ struct Ask {
   std::string model;           // part of the GPU's name; empty: any
   std::string host;            // this one only; empty: any
   Selector selector;           // of hosts, by their labels, and of GPUs
-  Labels labels;               // for people and programs; the pool makes nothing of them
-  int64_t begin_unix = 0;      // seconds; it waits in no queue before; 0: at once, or has begun
-  std::string reservation;     // on its GPUs alone; empty: on none that is reserved
-  std::string group;           // on its hosts alone; empty: the default one's
+  Labels labels;            // for people and programs; the pool makes nothing of them but of `zone`
+  int64_t begin_unix = 0;   // seconds; it waits in no queue before; 0: at once, or has begun
+  std::string reservation;  // on its GPUs alone; empty: on none that is reserved
+  std::string group;        // on its hosts alone; empty: the default one's
   Placer placer = Placer::kPack;
   // Alternatives, the first of them before the others: `choice` is the one whose numbers are above.
   // None: there is no other than that.
@@ -184,6 +181,8 @@ struct GpuUse {
 struct Gpu : GpuUse {
   std::string name, uuid;
   uint64_t memory_bytes = 0;
+  std::optional<uint32_t> numa_node;  // of its host, as that reports it
+  uint32_t link = 0, node = 0;        // its NVLink group's and NUMA node's number; 0: not known
   // Kept for a claim that waits long, or for which others leave: what claims behind it may have
   // meanwhile.
   std::optional<Rank> kept_for;
@@ -224,6 +223,8 @@ struct Host {
   uint64_t most_free_bytes = UINT64_MAX;
   uint32_t most_free_milli = UINT32_MAX, empty_gpus = UINT32_MAX;
   void Summarise();
+  // Numbers the groups of its GPUs that are close to each other, by its labels and its report.
+  void Arrange();
   // Whether it takes no more claims.
   bool is_closed() const { return drains || is_cordoned || is_ending; }
 };
@@ -299,9 +300,6 @@ bool IsHostName(std::string_view name);
 // What cannot be, whatever hosts there are, and the field; "": nothing.
 std::pair<std::string, std::string> FaultOf(const Ask& ask);
 std::string_view ToText(ClaimState state);
-// As people write it; of kUnnamed "".
-std::string_view ToText(Placer placer);
-std::optional<Placer> PlacerOf(std::string_view name);
 std::string_view ToText(HostState state);
 // The tables of docs/internals/pool.md.
 bool MayBecome(ClaimState from, ClaimState to);

@@ -17,10 +17,13 @@ using GangPlaces = std::vector<Place>;  // by member
 //   pack    of one zone if one has room (the label `zone`), on the fewest hosts, then the tightest
 //   spread  on as many hosts as there are, the emptiest first
 //   fgd     as pack
+//   near    of the zone with the shortest round trip that has room; else of the nearest ones
+//   topology  on one host, as a claim for all of their GPUs; else of one rack (the label `rack`) on
+//             the fewest hosts; else as pack
 // Of a claim alone: as FindPlace.
 std::optional<GangPlaces> FindPlaces(const std::vector<const Host*>& hosts, const Claim& claim,
-                                     const Demand* demand = nullptr);
+                                     const PlacerInputs& inputs = {});
 std::optional<GangPlaces> FindPlaces(const Hosts& hosts, const Claim& claim,
-                                     const Demand* demand = nullptr);
+                                     const PlacerInputs& inputs = {});
 
 }  // namespace farcall::pool

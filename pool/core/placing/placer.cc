@@ -2,6 +2,10 @@
 #include "pool/core/placing/placer.h"
 
 #include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "pool/core/placing/topology.h"
 
 namespace farcall::pool {
 
@@ -109,30 +113,48 @@ namespace {
 // GangPlaces are offered one after the other; the best remains.
 class BestPlace {
  public:
-  BestPlace(const Claim& claim, const Demand* demand)
+  BestPlace(const Claim& claim, const PlacerInputs& inputs)
       : claim_(claim),
-        demand_(claim.ask.placer == Placer::kFgd && demand != nullptr && !demand->is_empty()
-                    ? demand
-                    : nullptr) {}
+        demand_(claim.ask.placer == Placer::kFgd && inputs.demand != nullptr &&
+                        !inputs.demand->is_empty()
+                    ? inputs.demand
+                    : nullptr) {
+    if (claim.ask.placer == Placer::kNear && inputs.round_trips != nullptr)
+      times_ = RoundTripsFrom(*inputs.round_trips, LabelOf(claim.ask.labels, kZoneLabel));
+  }
   void Offer(const Host& host);
   std::optional<Place> Take() { return std::move(best_); }
 
  private:
-  // (what becomes of no use, GPUs not begun yet, what is left, emptiness of the host): the least
+  // (what the placer goes by, GPUs not begun yet, what is left, emptiness of the host): the least
   // wins; spread turns it round.
   using Score = std::tuple<double, double, double, double>;
+  // Puts the GPUs first that the claim is to have, and says how good they are.
+  double Choose(const Host& host);
+
   const Claim& claim_;
   const Demand* const demand_;
+  std::map<std::string, uint32_t> times_;  // of near, by zone
   std::optional<Place> best_;
   Score best_score_{};
   std::vector<Candidate> fit_;
 };
 
+double BestPlace::Choose(const Host& host) {
+  const Ask& ask = claim_.ask;
+  if (demand_ != nullptr) return ChooseByFragments(host, ask, *demand_, &fit_);
+  if (ask.placer == Placer::kTopology)
+    return static_cast<double>(ChooseByTopology(host, ask.count, &fit_));
+  if (ask.placer != Placer::kNear || times_.empty()) return 0;
+  auto time = times_.find(LabelOf(host.labels, kZoneLabel));
+  return time == times_.end() ? kFarUs : time->second;
+}
+
 void BestPlace::Offer(const Host& host) {
   const Ask& ask = claim_.ask;
   FindGpus(host, claim_, &fit_);
   if (fit_.size() < ask.count) return;
-  const double raised = demand_ == nullptr ? 0 : ChooseByFragments(host, ask, *demand_, &fit_);
+  const double chosen = Choose(host);
   fit_.resize(ask.count);
   double begun = 0, left = 0;
   for (const Candidate& candidate : fit_) {
@@ -140,7 +162,7 @@ void BestPlace::Offer(const Host& host) {
     left += candidate.left;
   }
   const Score score = ask.placer == Placer::kSpread ? Score(-Emptiness(host), -left, 0, 0)
-                                                    : Score(raised, begun, left, Emptiness(host));
+                                                    : Score(chosen, begun, left, Emptiness(host));
   if (best_ && score >= best_score_) return;
   best_score_ = score;
   best_ = Place{host.name, {}};
@@ -150,15 +172,15 @@ void BestPlace::Offer(const Host& host) {
 
 }  // namespace
 
-std::optional<Place> FindPlace(const Hosts& hosts, const Claim& claim, const Demand* demand) {
-  BestPlace best(claim, demand);
+std::optional<Place> FindPlace(const Hosts& hosts, const Claim& claim, const PlacerInputs& inputs) {
+  BestPlace best(claim, inputs);
   for (const auto& [name, host] : hosts) best.Offer(host);
   return best.Take();
 }
 
 std::optional<Place> FindPlace(const std::vector<const Host*>& hosts, const Claim& claim,
-                               const Demand* demand) {
-  BestPlace best(claim, demand);
+                               const PlacerInputs& inputs) {
+  BestPlace best(claim, inputs);
   for (const Host* host : hosts) best.Offer(*host);
   return best.Take();
 }

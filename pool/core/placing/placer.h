@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "pool/core/model/round_trips.h"
 #include "pool/core/model/types.h"
 #include "pool/core/placing/candidate.h"
 #include "pool/core/placing/fragments.h"
@@ -70,16 +71,27 @@ void FindGpus(const Host& host, const Claim& claim, std::vector<Candidate>* fit)
 // Of all its GPUs, both resources weighing alike: 0 = full, 2 = nothing is taken.
 double Emptiness(const Host& host);
 
+// What placers know beside the hosts and the claim.
+struct PlacerInputs {
+  PlacerInputs(const Demand* wanted = nullptr, const std::vector<RoundTrip>* times = nullptr)
+      : demand(wanted), round_trips(times) {}
+  const Demand* demand;                       // of fgd; nullptr: as pack
+  const std::vector<RoundTrip>* round_trips;  // of near; nullptr: none is known
+};
+
 // The best place by the claim's rule, or none.
 //   pack    begun GPUs before empty ones, the tightest first; then the fullest host, then by name
 //   spread  the emptiest host, then its emptiest GPU
 //   fgd     where it leaves the least that claims of `demand` could not use; of equals, as pack.
 //           Without a demand as pack
+//   near    the host whose zone has the shortest round trip to the claim's; of equals, as pack.
+//           A zone whose round trip is not known is farther than any other
+//   topology  GPUs of one NVLink group, else of one NUMA node, else of one host; of equals, as pack
 std::optional<Place> FindPlace(const Hosts& hosts, const Claim& claim,
-                               const Demand* demand = nullptr);
+                               const PlacerInputs& inputs = {});
 // The same, of these hosts.
 std::optional<Place> FindPlace(const std::vector<const Host*>& hosts, const Claim& claim,
-                               const Demand* demand = nullptr);
+                               const PlacerInputs& inputs = {});
 Pass Examine(const Hosts& hosts, const Claim& claim);
 
 }  // namespace farcall::pool

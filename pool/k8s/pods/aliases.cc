@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "pool/core/model/placers.h"
 #include "pool/k8s/pods/pod.h"
 #include "proto/printable.h"
 #include "settings/decimal.h"
@@ -294,8 +295,9 @@ class Translator final {
   void ReadPlacement() {
     std::string word = TextOrNumber(annotations_, "hami.io/gpu-scheduler-policy");
     if (word.empty()) word = TextOrNumber(Member(spec_, "nodeSelector"), "ack.node.gpu.placement");
-    if (word == "binpack") all_.placer = "pack";
-    if (word == "spread") all_.placer = "spread";
+    if (word == "binpack") word = "pack";
+    if (word == "topology-aware") word = "topology";
+    if (pool::PlacerOf(word)) all_.placer = word;
   }
 
   void Warn(const std::string& what) { done_.warnings.push_back("farcall: " + what); }

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "pool/core/model/placers.h"
 #include "proto/printable.h"
 #include "settings/byte_count.h"
 #include "settings/decimal.h"
@@ -194,7 +195,9 @@ Status ReadAskWord(const std::string& name, const std::string& key, const std::s
       return Wrong(name, value, "write a part of the GPU's name, such as A100");
     ask->request.set_model(value);
   } else if (key == "placer") {
-    if (value != "pack" && value != "spread") return Wrong(name, value, "write pack or spread");
+    const std::optional<pool::Placer> placer = pool::PlacerOf(value);
+    if (!placer || *placer == pool::Placer::kUnnamed)
+      return Wrong(name, value, "write " + pool::PlacersText());
     ask->request.set_placer(value);
   } else {
     return Wrong(name, value,

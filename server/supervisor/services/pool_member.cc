@@ -13,6 +13,7 @@
 #include "proto/handshake/handshake.h"
 #include "proto/printable.h"
 #include "server/control/memory_file.h"
+#include "server/device/numa_node.h"
 #include "server/device/steady_now.h"
 #include "server/device/uuid_text.h"
 #include "server/supervisor/services/host_name.h"
@@ -113,12 +114,20 @@ quota::ClaimGrant GrantOf(const Json& object) {
   return grant;
 }
 
+std::vector<std::optional<uint32_t>> NumaNodesOf(const DeviceReport& devices) {
+  std::vector<std::optional<uint32_t>> nodes;
+  for (const DeviceSnapshot& device : devices.devices)
+    nodes.push_back(NumaNodeOf("/sys", device.pci_bus_id));
+  return nodes;
+}
+
 }  // namespace
 
 PoolMember::PoolMember(Closer& closer, int epoll, PoolOptions options, const DeviceReport& devices,
                        uint64_t net_ceiling, uint64_t park_bytes, Calls calls)
     : options_(std::move(options)),
       devices_(devices),
+      numa_nodes_(NumaNodesOf(devices)),
       calls_(std::move(calls)),
       net_ceiling_(net_ceiling),
       park_bytes_(park_bytes),
@@ -186,10 +195,14 @@ std::string PoolMember::ReportJson() {
                  {"park_bytes", std::to_string(park_bytes_)},
                  {"gpus", Json::array()},
                  {"claims", Json::array()}};
-  for (const DeviceSnapshot& device : devices_.devices)
-    report["gpus"].push_back({{"name", device.name},
-                              {"uuid", UuidText(device.uuid)},
-                              {"memory_bytes", std::to_string(device.total_bytes)}});
+  for (size_t i = 0; i < devices_.devices.size(); ++i) {
+    const DeviceSnapshot& device = devices_.devices[i];
+    Json gpu = {{"name", device.name},
+                {"uuid", UuidText(device.uuid)},
+                {"memory_bytes", std::to_string(device.total_bytes)}};
+    if (numa_nodes_[i]) gpu["numa_node"] = *numa_nodes_[i];
+    report["gpus"].push_back(std::move(gpu));
+  }
   for (const auto& [name, held] : ledger_.held())
     report["claims"].push_back({{"claim", name},
                                 {"epoch", std::to_string(held.grant.epoch)},

@@ -67,6 +67,7 @@ class PoolMember {
 
   const PoolOptions options_;
   const DeviceReport devices_;
+  const std::vector<std::optional<uint32_t>> numa_nodes_;  // of each
   const Calls calls_;
   const uint64_t net_ceiling_, park_bytes_;
   quota::ClaimLedger ledger_;

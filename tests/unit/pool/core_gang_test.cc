@@ -324,5 +324,55 @@ TEST(PoolGangPlacer, NoTwoMembersShareAGpu) {
   EXPECT_FALSE(FindPlaces(hosts, gang));
 }
 
+TEST(PoolGangPlacer, ByTopologyItIsOnOneHostElseInOneRack) {
+  Hosts hosts = Rack({{"a", 2}, {"b", 2}, {"c", 3}, {"d", 4}});
+  hosts["a"].labels = hosts["b"].labels = {{"rack", "r1"}};
+  hosts["c"].labels = {{"rack", "r2"}};
+  hosts["d"].labels = {{"nvlink-group.0", "x"}, {"nvlink-group.2", "x"}, {"nvlink-group.3", "y"}};
+  hosts["d"].Arrange();
+  Claim gang = Gang(2);
+  gang.ask.placer = Placer::kTopology;
+  std::optional<GangPlaces> places = FindPlaces(hosts, gang);
+  ASSERT_TRUE(places);
+  EXPECT_EQ(places->at(0).host, "d");  // its GPUs 0 and 2 are linked
+  EXPECT_EQ(places->at(0).devices, std::vector<uint32_t>{0});
+  EXPECT_EQ(places->at(1).devices, std::vector<uint32_t>{2});
+  hosts["d"].is_cordoned = true;
+  gang.gang_size = 4;
+  EXPECT_EQ(MembersByHost(FindPlaces(hosts, gang)),
+            (std::map<std::string, int>{{"a", 2}, {"b", 2}}));
+  EXPECT_EQ(MembersByHost(FindPlaces(hosts, Gang(4))),
+            (std::map<std::string, int>{{"b", 1}, {"c", 3}}));  // pack takes no heed of racks
+  gang.gang_size = 5;                                           // no rack has room
+  EXPECT_EQ(MembersByHost(FindPlaces(hosts, gang)).size(), 2u);
+  // The GPUs of each member are close to each other.
+  hosts["d"].is_cordoned = false;
+  gang.gang_size = 2;
+  gang.ask.count = 2;
+  places = FindPlaces(hosts, gang);
+  ASSERT_TRUE(places);
+  EXPECT_EQ(places->at(0).devices, (std::vector<uint32_t>{0, 2}));
+  EXPECT_EQ(places->at(1).devices, (std::vector<uint32_t>{1, 3}));
+}
+
+TEST(PoolGangPlacer, NearTakesTheNearestZoneWithRoomForAll) {
+  Hosts hosts = Rack({{"a", 2}, {"b", 3}, {"c", 4}, {"d", 9}});
+  hosts["a"].labels["zone"] = "home";
+  hosts["b"].labels["zone"] = "close";
+  hosts["c"].labels["zone"] = "far";
+  const std::vector<RoundTrip> table = {{"home", "close", 300}, {"far", "home", 9000}};
+  Claim gang = Gang(2);
+  gang.ask.placer = Placer::kNear;
+  gang.ask.labels["zone"] = "home";
+  auto by_host = [&] { return MembersByHost(FindPlaces(hosts, gang, {nullptr, &table})); };
+  EXPECT_EQ(by_host(), (std::map<std::string, int>{{"a", 2}}));
+  gang.gang_size = 3;
+  EXPECT_EQ(by_host(), (std::map<std::string, int>{{"b", 3}}));
+  gang.gang_size = 9;  // d alone, of whose zone nothing is known
+  EXPECT_EQ(by_host(), (std::map<std::string, int>{{"d", 9}}));
+  gang.gang_size = 12;
+  EXPECT_EQ(by_host(), (std::map<std::string, int>{{"a", 2}, {"b", 3}, {"c", 4}, {"d", 3}}));
+}
+
 }  // namespace
 }  // namespace farcall::pool

@@ -154,6 +154,33 @@ TEST_F(PoolGroups, APlacerIsTheClaimsElseItsGroupsElseThePools) {
   EXPECT_EQ(core_.Find("of-pool")->ask.placer, Placer::kPack);
 }
 
+TEST_F(PoolGroups, RoundTripsAreTheGroupsElseThoseOfDefault) {
+  auto near = [&](const std::string& id, const std::string& group) {
+    RequestClaim request;
+    request.id = id;
+    request.ask.memory_bytes = kGiB;
+    request.ask.placer = Placer::kNear;
+    request.ask.labels["zone"] = "home";
+    request.ask.group = group;
+    Do(request);
+    return core_.Explain(*core_.Find(id)).placement;
+  };
+  Do(SetLabels{"h", {{"zone", "x"}}, {}});
+  Do(SetLabels{"k", {{"zone", "y"}}, {}});
+  Ask("begun", 1, "");
+  EXPECT_EQ(HostOf("begun"), "h");
+  EXPECT_EQ(near("unknown", ""), "near to zone home: zone x at an unknown round trip");
+  Make("default", {}, [](Group& group) { group.round_trips = {{"home", "y", 1500}}; });
+  EXPECT_EQ(near("known", ""), "near to zone home: zone y at 1.5 ms");
+  Make("a", {"h"});
+  EXPECT_EQ(near("other", "a"), "near to zone home: zone x at an unknown round trip");
+  Make("a", {"h"}, [](Group& group) { group.round_trips = {{"x", "home", 200}}; });
+  EXPECT_EQ(near("own", "a"), "near to zone home: zone x at 0.2 ms");
+  const Effects wrong = Make("a", {"h"}, [](Group& group) { group.round_trips = {{"x", "x", 1}}; });
+  ASSERT_TRUE(wrong.refusal);
+  EXPECT_EQ(wrong.refusal->field, "round_trips");
+}
+
 TEST_F(PoolGroups, AHostThatLeavesAGroupKeepsWhatRunsThere) {
   Make("a", {"h"});
   Ask("runs", 4, "a");

@@ -291,6 +291,17 @@ TEST(K8sAliases, words_of_the_pod_are_taken_or_told_of) {
   const Json patched = pod.patch(done->patch);
   EXPECT_EQ(AskOf(patched).request.model(), "A100");
   EXPECT_EQ(AskOf(patched).request.placer(), "spread");
+  for (const auto& [word, placer] : {std::pair("topology-aware", "topology"),
+                                     {"binpack", "pack"},
+                                     {"near", "near"},
+                                     {"fgd", "fgd"},
+                                     {"best", ""}}) {
+    Json other = PodWith({{"nvidia.com/gpu", "1"}});
+    other["metadata"]["annotations"] = {{"hami.io/gpu-scheduler-policy", word}};
+    Result<Translation> translated = TranslatePod(other, {});
+    ASSERT_TRUE(translated.ok());
+    EXPECT_EQ(AskOf(other.patch(translated->patch)).request.placer(), placer);
+  }
   EXPECT_EQ(patched["spec"]["schedulerName"], "default-scheduler");
   EXPECT_EQ(patched["spec"]["nodeSelector"], (Json{{"zone", "a"}}));
   EXPECT_FALSE(patched["spec"].contains("runtimeClassName"));

@@ -105,7 +105,11 @@ void World::SetAnyGroup() {
   }
   if (Below(3) == 0) set.group.projects = {kWorldProjects[Below(std::size(kWorldProjects))]};
   if (Below(2) == 0) set.group.sequencer = SequencerNames()[Below(4)];
-  set.group.placer = static_cast<Placer>(Below(4));
+  constexpr Placer kPlacers[] = {Placer::kPack, Placer::kSpread,   Placer::kFgd,  Placer::kUnnamed,
+                                 Placer::kPack, Placer::kSpread,   Placer::kNear, Placer::kUnnamed,
+                                 Placer::kPack, Placer::kTopology, Placer::kFgd,  Placer::kUnnamed};
+  set.group.placer = kPlacers[Below(std::size(kPlacers))];
+  set.group.round_trips = {{"a", "b", 300}};
   if (Below(4) == 0) set.group.max_pending = static_cast<uint32_t>(Below(6));
   if (Below(4) == 0) set.group.max_claims = static_cast<uint32_t>(Below(4));
   Do(set);

@@ -403,7 +403,7 @@ TEST_F(PoolRecord, AWhatIfTellsHowClaimsWouldHaveFared) {
   EXPECT_EQ(Simulate(*record, {"sjf", ""}).status().message(),
             "sequencer 'sjf': fifo, lifo, drf or fair");
   EXPECT_EQ(Simulate(*record, {"", "best"}).status().message(),
-            "placer 'best': pack, spread or fgd");
+            "placer 'best': pack, spread, fgd, near or topology");
 }
 
 TEST_F(PoolRecord, ASnapshotRunsOnUnderAnotherRule) {

@@ -11,6 +11,8 @@
 #include <fstream>
 #include <thread>
 
+#include "server/device/numa_node.h"
+
 namespace farcall::server {
 namespace {
 
@@ -79,6 +81,14 @@ TEST_F(NumaTest, WhatIsNotKnownHasNone) {
     Node(2, wrong);
     EXPECT_TRUE(Near("0000:3c:00.0").empty()) << wrong;
   }
+}
+
+TEST_F(NumaTest, ADeviceIsOfTheNodeThatSysfsNames) {
+  Device("0000:3b:00.0", "1");
+  Device("0000:3c:00.0", "-1");
+  EXPECT_EQ(NumaNodeOf(folder_, "0000:3B:00.0"), 1u);
+  EXPECT_FALSE(NumaNodeOf(folder_, "0000:3c:00.0"));
+  EXPECT_FALSE(NumaNodeOf(folder_, "../../x"));
 }
 
 TEST_F(NumaTest, AThreadAndThoseItMakesStayThere) {
