@@ -296,7 +296,7 @@ TEST(K8sAliases, words_of_the_pod_are_taken_or_told_of) {
                                      {"near", "near"},
                                      {"fgd", "fgd"},
                                      {"best", ""}}) {
-    Json other = PodWith({{"nvidia.com/gpu", "1"}});
+    Json other = PodWith({{"nvidia.com/gpu", "1"}, {"nvidia.com/gpumem", "512"}});
     other["metadata"]["annotations"] = {{"hami.io/gpu-scheduler-policy", word}};
     Result<Translation> translated = TranslatePod(other, {});
     ASSERT_TRUE(translated.ok());

@@ -3,13 +3,21 @@
 
 namespace farcall::pool {
 
+Placer World::AnyPlacer() {
+  constexpr Placer kPlacers[] = {Placer::kPack, Placer::kSpread,   Placer::kFgd,  Placer::kUnnamed,
+                                 Placer::kPack, Placer::kSpread,   Placer::kNear, Placer::kUnnamed,
+                                 Placer::kPack, Placer::kTopology, Placer::kFgd,  Placer::kUnnamed};
+  return kPlacers[Below(std::size(kPlacers))];
+}
+
 void World::Request() {
   RequestClaim request;
   request.id = std::string("c").append(std::to_string(++last_id_));
   request.ask.count = 1 + static_cast<uint32_t>(Below(5) == 0);
   request.ask.memory_bytes = Below(8) == 0 ? 0 : (1 + Below(6)) * kWorldGiB / 2;
   request.ask.share_milli = static_cast<uint32_t>(Below(3) * 250);
-  request.ask.placer = static_cast<Placer>(Below(4));
+  request.ask.placer = AnyPlacer();
+  request.ask.labels["zone"] = "a";
   if (Below(3) == 0)
     for (uint64_t i = 0; i < 2 + Below(2); ++i)
       request.ask.sizes.push_back(
@@ -105,10 +113,7 @@ void World::SetAnyGroup() {
   }
   if (Below(3) == 0) set.group.projects = {kWorldProjects[Below(std::size(kWorldProjects))]};
   if (Below(2) == 0) set.group.sequencer = SequencerNames()[Below(4)];
-  constexpr Placer kPlacers[] = {Placer::kPack, Placer::kSpread,   Placer::kFgd,  Placer::kUnnamed,
-                                 Placer::kPack, Placer::kSpread,   Placer::kNear, Placer::kUnnamed,
-                                 Placer::kPack, Placer::kTopology, Placer::kFgd,  Placer::kUnnamed};
-  set.group.placer = kPlacers[Below(std::size(kPlacers))];
+  set.group.placer = AnyPlacer();
   set.group.round_trips = {{"a", "b", 300}};
   if (Below(4) == 0) set.group.max_pending = static_cast<uint32_t>(Below(6));
   if (Below(4) == 0) set.group.max_claims = static_cast<uint32_t>(Below(4));

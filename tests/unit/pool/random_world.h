@@ -249,6 +249,7 @@ class World {
   void SetAnyProject(const std::string& name);
   std::string AnyGroup() { return kWorldGroups[Below(std::size(kWorldGroups))]; }
   void SetAnyGroup();
+  Placer AnyPlacer();
 
   void Release() {
     if (core_->claims().empty()) return;
