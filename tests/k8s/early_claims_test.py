@@ -7,7 +7,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "session"))
 from harness import until  # noqa: E402
-from plugin_test import PluginCase  # noqa: E402
+from plugin_case import PluginCase  # noqa: E402
 from pool_case import MIB  # noqa: E402
 
 

@@ -150,7 +150,9 @@ class Groups(PoolCase):
             self.cli(pool, "explain", claim["id"]),
         )
         self.cli(pool, "group", "set", "default", "--round-trips", "home:far=1us,home:close=2s")
-        self.assertIn("  round trip home far: 0.001 ms\n", self.cli(pool, "group", "show", "default"))
+        self.assertIn(
+            "  round trip home far: 0.001 ms\n", self.cli(pool, "group", "show", "default")
+        )
         other = json.loads(
             self.cli(pool, "request", "--mem", "1MiB", "--label", "zone=home", "--json")
         )
