@@ -25,7 +25,7 @@
 #include "client-shim/core/settings/settings.h"
 #include "proto/log_line.h"
 #include "proto/printable.h"
-#include "server/worker/program_path.h"
+#include "server/worker/sandbox/program_path.h"
 #include "transport/url.h"
 
 namespace farcall::cli {

@@ -10,7 +10,7 @@
 #include "bench/sharing/program.h"
 #include "bench/sharing/sim_device.h"
 #include "quota/compute_quota.h"
-#include "quota/device_scheduler.h"
+#include "quota/scheduling/device_scheduler.h"
 
 namespace farcall::sharing {
 

@@ -11,8 +11,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "cli/pool/commands.h"
-#include "cli/pool/pool_options.h"
+#include "cli/pool/base/commands.h"
+#include "cli/pool/base/pool_options.h"
 #include "pool/client/rest_client.h"
 #include "proto/printable.h"
 #include "settings/exit_code.h"

@@ -8,9 +8,9 @@
 #include <optional>
 #include <string>
 
-#include "cli/pool/call.h"
-#include "cli/pool/commands.h"
-#include "cli/pool/flag_values.h"
+#include "cli/pool/base/call.h"
+#include "cli/pool/base/commands.h"
+#include "cli/pool/base/flag_values.h"
 #include "proto/printable.h"
 #include "settings/exit_code.h"
 #include "transport/url.h"

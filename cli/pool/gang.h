@@ -2,7 +2,7 @@
 // Gangs: claims that start together.
 #pragma once
 
-#include "cli/pool/pool_options.h"
+#include "cli/pool/base/pool_options.h"
 #include "generated/proto/pool.pb.h"
 
 namespace farcall::cli {

@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "cli/pool/call.h"
-#include "cli/pool/commands.h"
-#include "cli/pool/flag_values.h"
-#include "cli/pool/pool_options.h"
+#include "cli/pool/base/call.h"
+#include "cli/pool/base/commands.h"
+#include "cli/pool/base/flag_values.h"
+#include "cli/pool/base/pool_options.h"
 #include "generated/proto/pool.pb.h"
 #include "pool/client/rest_client.h"
 #include "pool/core/model/placers.h"

@@ -4,10 +4,10 @@
 #include <ctime>
 #include <memory>
 
-#include "cli/pool/call.h"
-#include "cli/pool/commands.h"
-#include "cli/pool/flag_values.h"
-#include "cli/pool/pool_options.h"
+#include "cli/pool/base/call.h"
+#include "cli/pool/base/commands.h"
+#include "cli/pool/base/flag_values.h"
+#include "cli/pool/base/pool_options.h"
 #include "generated/proto/pool.pb.h"
 #include "proto/printable.h"
 

@@ -5,8 +5,8 @@
 #include <functional>
 #include <memory>
 
-#include "cli/pool/commands.h"
-#include "cli/pool/pool_options.h"
+#include "cli/pool/base/commands.h"
+#include "cli/pool/base/pool_options.h"
 #include "cli/programs/scratch_folder.h"
 #include "pool/k8s/controller/controller.h"
 #include "pool/k8s/dra/dra.h"
@@ -14,7 +14,7 @@
 #include "pool/k8s/metrics/metrics_server.h"
 #include "pool/k8s/plugin/plugin.h"
 #include "pool/k8s/webhook/webhook.h"
-#include "server/worker/program_path.h"
+#include "server/worker/sandbox/program_path.h"
 #include "settings/exit_code.h"
 
 namespace farcall::cli {

@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "cli/output/usage.h"
-#include "cli/pool/commands.h"
-#include "cli/pool/login.h"
+#include "cli/pool/base/commands.h"
+#include "cli/pool/login/login.h"
 #include "server/pool_agent/agent.h"
 
 namespace {

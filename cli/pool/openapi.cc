@@ -2,7 +2,7 @@
 // `farcall pool openapi`: what REST has, for generators of clients.
 #include <cstdio>
 
-#include "cli/pool/commands.h"
+#include "cli/pool/base/commands.h"
 #include "pool/rest/rest.h"
 
 namespace farcall::cli {

@@ -4,10 +4,10 @@
 #include <memory>
 #include <optional>
 
-#include "cli/pool/bounds.h"
-#include "cli/pool/call.h"
-#include "cli/pool/commands.h"
-#include "cli/pool/pool_options.h"
+#include "cli/pool/base/bounds.h"
+#include "cli/pool/base/call.h"
+#include "cli/pool/base/commands.h"
+#include "cli/pool/base/pool_options.h"
 #include "pool/client/rest_client.h"
 #include "proto/printable.h"
 

@@ -8,10 +8,10 @@
 #include <cstdio>
 #include <memory>
 
-#include "cli/pool/call.h"
-#include "cli/pool/commands.h"
-#include "cli/pool/flag_values.h"
-#include "cli/pool/pool_options.h"
+#include "cli/pool/base/call.h"
+#include "cli/pool/base/commands.h"
+#include "cli/pool/base/flag_values.h"
+#include "cli/pool/base/pool_options.h"
 #include "pool/client/rest_client.h"
 #include "pool/core/model/placers.h"
 #include "proto/printable.h"

@@ -21,16 +21,16 @@
 #include <vector>
 
 #include "cli/flags/seconds.h"
-#include "cli/pool/commands.h"
-#include "cli/pool/oidc_flags.h"
-#include "cli/pool/queue_priority.h"
-#include "cli/pool/review_flags.h"
-#include "cli/pool/sequencer_flags.h"
+#include "cli/pool/base/commands.h"
+#include "cli/pool/base/oidc_flags.h"
+#include "cli/pool/base/queue_priority.h"
+#include "cli/pool/base/review_flags.h"
+#include "cli/pool/base/sequencer_flags.h"
 #include "generated/proto/pool.pb.h"
 #include "pool/client/rest_client.h"
 #include "server/supervisor/options/control_path.h"
 #include "server/supervisor/options/serve_options.h"
-#include "server/worker/program_path.h"
+#include "server/worker/sandbox/program_path.h"
 #include "settings/exit_code.h"
 
 namespace farcall::cli {

@@ -17,7 +17,7 @@ std::string DriverLibraryFolder();
 std::string OwnPath();
 
 // The folder that XLA is told for its CUDA data: in the user's cache, filled by the program that
-// needs it (client-shim/cudart/libdevice.h). "": switched off, or no cache.
+// needs it (client-shim/cudart/code/libdevice.h). "": switched off, or no cache.
 //   endpoint  whose file it is; "": of the settings
 std::string CudaDataRoot(std::string endpoint = "");
 

@@ -28,13 +28,13 @@
 #include <cstdlib>
 #include <mutex>
 
-#include "cpu-device/jit/contraction.h"
-#include "cpu-device/jit/emitter.h"
-#include "cpu-device/jit/first_values.h"
-#include "cpu-device/jit/hidden_wraps.h"
-#include "cpu-device/jit/merge_faults.h"
+#include "cpu-device/jit/address/contraction.h"
+#include "cpu-device/jit/address/first_values.h"
+#include "cpu-device/jit/address/hidden_wraps.h"
+#include "cpu-device/jit/emit/emitter.h"
+#include "cpu-device/jit/exchange/merge_faults.h"
+#include "cpu-device/jit/exchange/window_checks.h"
 #include "cpu-device/jit/regions/regions.h"
-#include "cpu-device/jit/window_checks.h"
 
 namespace farcall::cpu_device::jit {
 namespace {

@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "proto/wire.h"
-#include "server/state/context_state.h"
+#include "server/state/objects/context_state.h"
 
 namespace farcall::server {
 

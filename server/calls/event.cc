@@ -8,7 +8,7 @@
 #include "generated/server/driver_api.h"
 #include "generated/server/handwritten.h"
 #include "server/device/current_context.h"
-#include "server/state/context_state.h"
+#include "server/state/objects/context_state.h"
 #include "server/state/session.h"
 
 namespace farcall::server {

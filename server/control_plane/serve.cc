@@ -18,7 +18,7 @@
 #include "server/control/control_socket.h"
 #include "server/control_plane/metrics.h"
 #include "server/control_plane/service.h"
-#include "server/worker/helper_sandbox.h"
+#include "server/worker/sandbox/helper_sandbox.h"
 
 namespace farcall::control_plane {
 

@@ -12,9 +12,9 @@
 #include <variant>
 #include <vector>
 
-#include "quota/idle_hold.h"
-#include "quota/pace.h"
-#include "quota/work_window.h"
+#include "quota/scheduling/idle_hold.h"
+#include "quota/scheduling/pace.h"
+#include "quota/scheduling/work_window.h"
 #include "server/control/lease.h"
 
 namespace farcall::server {

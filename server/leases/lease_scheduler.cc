@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "proto/priority.h"
-#include "quota/work_window.h"
+#include "quota/scheduling/work_window.h"
 
 namespace farcall::server {
 

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "proto/handshake/handshake.h"
-#include "quota/device_scheduler.h"
-#include "quota/use_history.h"
-#include "quota/use_union.h"
+#include "quota/scheduling/device_scheduler.h"
+#include "quota/scheduling/use_history.h"
+#include "quota/scheduling/use_union.h"
 #include "quota/vgpu_status.h"
 #include "server/control/lease.h"
 

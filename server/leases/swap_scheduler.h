@@ -12,8 +12,8 @@
 
 #include "proto/status.h"
 #include "quota/compute_quota.h"
-#include "quota/residency.h"
-#include "quota/swap_policy.h"
+#include "quota/memory/residency.h"
+#include "quota/memory/swap_policy.h"
 #include "server/control/swap.h"
 
 namespace farcall::server {

@@ -10,7 +10,7 @@
 #include "proto/library/library_sizes.h"
 #include "server/library/library_call.h"
 #include "server/library/library_loader.h"
-#include "server/state/context_state.h"
+#include "server/state/objects/context_state.h"
 #include "server/state/session.h"
 
 namespace farcall::server {

@@ -8,7 +8,7 @@
 
 #include "proto/library/library_blob.h"
 #include "server/library/library_loader.h"
-#include "server/state/context_state.h"
+#include "server/state/objects/context_state.h"
 #include "server/state/session.h"
 
 namespace farcall::server {

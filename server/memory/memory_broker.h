@@ -7,7 +7,7 @@
 
 #include "proto/status.h"
 #include "proto/wire.h"
-#include "quota/memory_ledger.h"
+#include "quota/memory/memory_ledger.h"
 #include "server/memory/use_meter.h"
 
 namespace farcall::server {

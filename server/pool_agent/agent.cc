@@ -24,7 +24,7 @@
 #include "server/control/memory_file.h"
 #include "server/control/messages.h"
 #include "server/pool_agent/membership.h"
-#include "server/worker/helper_sandbox.h"
+#include "server/worker/sandbox/helper_sandbox.h"
 #include "sync/cond_var.h"
 
 namespace farcall::pool {

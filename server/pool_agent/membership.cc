@@ -13,7 +13,7 @@
 #include "proto/handshake/crypto.h"
 #include "proto/hex.h"
 #include "proto/log_line.h"
-#include "server/state/image_store.h"
+#include "server/state/objects/image_store.h"
 
 namespace farcall::pool {
 

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "server/state/array_state.h"
-#include "server/state/context_state.h"
-#include "server/state/graph_state.h"
-#include "server/state/link_state.h"
+#include "server/state/objects/array_state.h"
+#include "server/state/objects/context_state.h"
+#include "server/state/objects/graph_state.h"
+#include "server/state/objects/link_state.h"
 #include "server/state/session.h"
 
 namespace farcall::server {

@@ -13,7 +13,7 @@
 #include "proto/codec.h"
 #include "proto/status.h"
 #include "proto/wire.h"
-#include "server/state/side_queue.h"
+#include "server/state/objects/side_queue.h"
 
 namespace farcall::server {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cuda-abi/image.h"
-#include "server/state/image_keeper.h"
+#include "server/state/objects/image_keeper.h"
 #include "transport/link.h"
 
 namespace farcall::server {

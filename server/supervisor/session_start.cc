@@ -20,7 +20,7 @@
 #include "server/supervisor/services/host_name.h"
 #include "server/supervisor/supervisor.h"
 #include "server/supervisor/undo.h"
-#include "server/worker/worker_setup.h"
+#include "server/worker/sandbox/worker_setup.h"
 #include "settings/version.h"
 #include "transport/shm/ring.h"
 #include "transport/shm/shm_channel.h"

@@ -18,8 +18,8 @@
 
 #include "proto/log_line.h"
 #include "proto/printable.h"
-#include "server/state/image_store.h"
-#include "server/worker/worker_files.h"
+#include "server/state/objects/image_store.h"
+#include "server/worker/sandbox/worker_files.h"
 #include "settings/exit_code.h"
 
 namespace farcall::server {

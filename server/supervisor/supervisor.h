@@ -45,10 +45,10 @@
 #include "server/supervisor/sharing/quota_changes.h"
 #include "server/supervisor/sharing/shared_objects.h"
 #include "server/supervisor/sharing/time_sharing.h"
-#include "server/worker/shared_folders.h"
-#include "server/worker/worker_cgroups.h"
+#include "server/worker/sandbox/shared_folders.h"
+#include "server/worker/sandbox/worker_cgroups.h"
+#include "server/worker/sandbox/worker_users.h"
 #include "server/worker/worker_process.h"
-#include "server/worker/worker_users.h"
 
 namespace farcall::server {
 

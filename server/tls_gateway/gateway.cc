@@ -8,7 +8,7 @@
 #include "listener/tls/tls_acceptor.h"
 #include "server/control/control_socket.h"
 #include "server/control/messages.h"
-#include "server/worker/helper_sandbox.h"
+#include "server/worker/sandbox/helper_sandbox.h"
 #include "server/worker/worker.h"
 #include "transport/tls/identity.h"
 

@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "server/worker/sandbox/worker_setup.h"
 #include "server/worker/warm_worker.h"
-#include "server/worker/worker_setup.h"
 #include "transport/channel.h"
 #include "transport/link.h"
 

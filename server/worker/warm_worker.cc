@@ -9,8 +9,8 @@
 
 #include "server/confine/landlock.h"
 #include "server/device/device_library.h"
-#include "server/worker/sandbox.h"
-#include "server/worker/shared_folders.h"
+#include "server/worker/sandbox/sandbox.h"
+#include "server/worker/sandbox/shared_folders.h"
 
 namespace farcall::server {
 

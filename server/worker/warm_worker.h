@@ -10,7 +10,7 @@
 
 #include "generated/server/driver_api.h"
 #include "proto/status.h"
-#include "server/worker/worker_files.h"
+#include "server/worker/sandbox/worker_files.h"
 
 namespace farcall::server {
 

@@ -16,10 +16,10 @@
 #include "server/control/probe.h"
 #include "server/device/device_library.h"
 #include "server/nvml/mig_devices.h"
-#include "server/worker/sandbox.h"
-#include "server/worker/system_calls.h"
+#include "server/worker/sandbox/sandbox.h"
+#include "server/worker/sandbox/system_calls.h"
+#include "server/worker/sandbox/worker_files.h"
 #include "server/worker/worker.h"
-#include "server/worker/worker_files.h"
 #include "toolkit/library_folders.h"
 
 extern char** environ;

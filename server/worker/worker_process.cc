@@ -25,7 +25,7 @@
 #include "server/control/control_socket.h"
 #include "server/control/memory_file.h"
 #include "server/control/messages.h"
-#include "server/worker/shared_folders.h"
+#include "server/worker/sandbox/shared_folders.h"
 #include "server/worker/worker.h"
 #include "sync/cond_var.h"
 

@@ -22,7 +22,7 @@
 #include <variant>
 #include <vector>
 
-#include "quota/memory_ledger.h"
+#include "quota/memory/memory_ledger.h"
 #include "server/control/control_socket.h"
 #include "server/control/messages.h"
 #include "server/leases/lease_scheduler.h"

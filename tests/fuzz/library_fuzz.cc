@@ -18,7 +18,7 @@
 #include "server/library/library_call.h"
 #include "server/library/library_loader.h"
 #include "server/session/session_loop.h"
-#include "server/state/context_state.h"
+#include "server/state/objects/context_state.h"
 #include "tests/fuzz/library_fake.h"
 #include "tests/fuzz/library_maker.h"
 #include "tests/fuzz/serve_client.h"

@@ -16,7 +16,7 @@
 #include <set>
 #include <vector>
 
-#include "server/calls/graph.h"
+#include "server/calls/graph/graph.h"
 #include "server/nvml/nvml_service.h"
 #include "server/session/session_loop.h"
 #include "tests/fuzz/serve_client.h"

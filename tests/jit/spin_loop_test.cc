@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which loops let other threads of the block run: those that wait for them, and no others.
-#include "cpu-device/jit/spin_loop.h"
+#include "cpu-device/jit/exchange/spin_loop.h"
 
 #include <gtest/gtest.h>
 

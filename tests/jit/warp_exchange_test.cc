@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels that count on a warp in lockstep without saying so: which are told, and what they
 // compute.
-#include "cpu-device/jit/warp_exchange.h"
+#include "cpu-device/jit/exchange/warp_exchange.h"
 
 #include <gtest/gtest.h>
 

@@ -36,11 +36,11 @@ class Layers(unittest.TestCase):
             finding("client-shim/core/session/session.cc", "server/state/session.h")
         )
         self.assertIsNotNone(
-            finding("server/calls/memory.cc", "client-shim/core/session/session.h")
+            finding("server/calls/memory/memory.cc", "client-shim/core/session/session.h")
         )
 
     def test_quota_includes_nothing_of_the_server(self):
-        self.assertIsNotNone(finding("quota/pace.h", "server/control/lease.h"))
+        self.assertIsNotNone(finding("quota/scheduling/pace.h", "server/control/lease.h"))
 
     def test_a_generated_header_is_of_its_layer(self):
         self.assertIsNotNone(finding("transport/url.h", "generated/server/driver_api.h"))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a node does: from CUDA's structures, onto the wire, and back. The partner is
-// server/calls/graph_params.cc.
+// server/calls/graph/graph_params.cc.
 #include <algorithm>
 #include <cstring>
 

@@ -50,7 +50,7 @@ CUresult Check(const CUarrayMapInfo& info, Array** array, PhysicalMemory** memor
   return CUDA_SUCCESS;
 }
 
-// server/calls/array_map.cc reads it.
+// server/calls/memory/array_map.cc reads it.
 void Put(Builder& body, const CUarrayMapInfo& info, const Array& array) {
   body.Put<uint8_t>(info.resourceType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY ? 1 : 0);
   body.Put<uint64_t>(array.handle);

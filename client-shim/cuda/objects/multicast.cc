@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Multicast objects: teams and bindings are counted here, so that the server is told of each once.
-// Partner: server/calls/multicast.cc.
+// Partner: server/calls/memory/multicast.cc.
 #include <algorithm>
 #include <mutex>
 

@@ -145,7 +145,7 @@ inline CUresult Learn(Graph* graph) {
 // What a node does.
 CUresult LearnWork(GraphNode* node);
 
-// ---- graph_wire.cc: parameters on the wire. The partner is server/calls/graph_params.cc.
+// ---- graph_wire.cc: parameters on the wire. The partner is server/calls/graph/graph_params.cc.
 void PutWork(Builder* body, const GraphWork& work);
 CUresult TakeWork(Reader* in, GraphWork* work);
 // Checks as CUDA does, and makes what the client needs for it. `graph`: where the node is to be.

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "proto/hex.h"
-#include "server/state/image_store.h"
+#include "server/state/objects/image_store.h"
 #include "server/supervisor/images/tenant_folders.h"
 
 namespace farcall::server {

@@ -12,7 +12,7 @@
 #include "quota/compute_quota.h"
 #include "server/supervisor/options/device_mode.h"
 #include "server/supervisor/options/pool_options.h"
-#include "server/worker/worker_users.h"
+#include "server/worker/sandbox/worker_users.h"
 #include "transport/tls/tls_session.h"
 
 namespace farcall::server {

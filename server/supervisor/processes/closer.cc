@@ -11,8 +11,8 @@
 #include <chrono>
 #include <utility>
 
-#include "server/worker/shared_folders.h"
-#include "server/worker/worker_cgroups.h"
+#include "server/worker/sandbox/shared_folders.h"
+#include "server/worker/sandbox/worker_cgroups.h"
 
 namespace farcall::server {
 

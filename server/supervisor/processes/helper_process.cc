@@ -7,7 +7,7 @@
 
 #include <utility>
 
-#include "server/worker/program_path.h"
+#include "server/worker/sandbox/program_path.h"
 
 namespace farcall::server {
 

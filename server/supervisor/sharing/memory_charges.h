@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "quota/compute_quota.h"
-#include "quota/memory_ledger.h"
+#include "quota/memory/memory_ledger.h"
 #include "server/control/charge.h"
 #include "server/leases/swap_scheduler.h"
 

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "quota/device_scheduler.h"
+#include "quota/scheduling/device_scheduler.h"
 #include "server/supervisor/options/serve_options.h"
 #include "server/worker/worker_process.h"
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "proto/status.h"
-#include "quota/net_budget.h"
+#include "quota/network/net_budget.h"
 #include "server/control/net.h"
 
 namespace farcall::server {

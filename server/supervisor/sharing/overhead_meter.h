@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "quota/compute_quota.h"
-#include "quota/memory_ledger.h"
-#include "quota/memory_overhead.h"
+#include "quota/memory/memory_ledger.h"
+#include "quota/memory/memory_overhead.h"
 #include "server/control/process_memory.h"
 
 namespace farcall::server {

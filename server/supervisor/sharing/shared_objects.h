@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "proto/wire.h"
-#include "quota/memory_ledger.h"
+#include "quota/memory/memory_ledger.h"
 #include "server/control/share.h"
 
 namespace farcall::server {

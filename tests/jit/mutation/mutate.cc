@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "cpu-device/jit/emitter.h"
+#include "cpu-device/jit/emit/emitter.h"
 
 namespace farcall::cpu_device::jit {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How low work gives way to high work.
-#include "quota/background_window.h"
+#include "quota/scheduling/background_window.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Estimates: learnt, of a batch's parts, and bounded in number.
-#include "quota/cost_model.h"
+#include "quota/scheduling/cost_model.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Leases: one holder, whose turn is next, caps, classes, what is told of each.
-#include "quota/device_scheduler.h"
+#include "quota/scheduling/device_scheduler.h"
 
 #include <gtest/gtest.h>
 

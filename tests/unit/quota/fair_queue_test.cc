@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Start-time fair queuing: the bound between any two, and what arrivals and pauses are owed.
-#include "quota/fair_queue.h"
+#include "quota/scheduling/fair_queue.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory ledger: exact limits, refunds, accounts shared by sessions, threads.
-#include "quota/memory_ledger.h"
+#include "quota/memory/memory_ledger.h"
 
 #include <gtest/gtest.h>
 

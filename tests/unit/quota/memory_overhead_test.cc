@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quota/memory_overhead.h"
+#include "quota/memory/memory_overhead.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quota/net_budget.h"
+#include "quota/network/net_budget.h"
 
 #include <gtest/gtest.h>
 

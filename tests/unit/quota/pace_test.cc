@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Device time and the clock.
-#include "quota/pace.h"
+#include "quota/scheduling/pace.h"
 
 #include <gtest/gtest.h>
 

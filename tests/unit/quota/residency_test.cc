@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Quanta that pay for their swaps, and thrashing.
-#include "quota/residency.h"
+#include "quota/memory/residency.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "bench/sharing/trial.h"
-#include "quota/work_window.h"
+#include "quota/scheduling/work_window.h"
 #include "tests/unit/quota/properties.h"
 
 namespace farcall::sharing {

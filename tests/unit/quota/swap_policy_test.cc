@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who makes room.
-#include "quota/swap_policy.h"
+#include "quota/memory/swap_policy.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "quota/residency.h"
+#include "quota/memory/residency.h"
 #include "tests/unit/quota/properties.h"
 
 namespace farcall::quota {

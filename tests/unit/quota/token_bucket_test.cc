@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cap: what may be used in any window, and that debt is repaid.
-#include "quota/token_bucket.h"
+#include "quota/network/token_bucket.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quota/use_union.h"
+#include "quota/scheduling/use_union.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a session may have outstanding, and spend, under a lease.
-#include "quota/work_window.h"
+#include "quota/scheduling/work_window.h"
 
 #include <gtest/gtest.h>
 

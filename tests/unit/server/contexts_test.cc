@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A session's contexts: which one a record names, and when what it frees has been freed.
-#include "server/state/contexts.h"
+#include "server/state/objects/contexts.h"
 
 #include <gtest/gtest.h>
 

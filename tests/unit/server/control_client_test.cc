@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A worker's end of the control socket, before a supervisor that is slow to read.
-#include "server/worker/control_client.h"
+#include "server/worker/connection/control_client.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What device code prints, on a driver of stubs and a pipe in the place of the worker's stdout.
-#include "server/state/device_output.h"
+#include "server/state/queues/device_output.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

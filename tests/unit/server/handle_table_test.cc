@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Handle tables: generations, lies, look-ups beside creates.
-#include "server/state/handle_table.h"
+#include "server/state/objects/handle_table.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/state/host_calls.h"
+#include "server/state/queues/host_calls.h"
 
 #include <gtest/gtest.h>
 

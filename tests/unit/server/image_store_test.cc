@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The image store: hashes are checked both ways, files are read and not written.
-#include "server/state/image_store.h"
+#include "server/state/objects/image_store.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -18,7 +18,7 @@
 
 #include "proto/hex.h"
 #include "server/control/memory_file.h"
-#include "server/state/image_store.h"
+#include "server/state/objects/image_store.h"
 #include "server/supervisor/images/tenant_folders.h"
 
 namespace farcall::server {

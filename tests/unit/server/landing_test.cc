@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chunks of uploads: coverage, lies about it, reuse, back-pressure.
-#include "server/state/landing.h"
+#include "server/state/queues/landing.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the driver is given of a client's image, be it true or not.
-#include "server/calls/linked_image.h"
+#include "server/calls/code/linked_image.h"
 
 #include <gtest/gtest.h>
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/worker/net_pacer.h"
+#include "server/worker/connection/net_pacer.h"
 #include "transport/channel.h"
 
 namespace farcall::server {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/state/retained_objects.h"
+#include "server/state/objects/retained_objects.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <cstring>
 #include <memory>
 
-#include "server/state/context_state.h"
+#include "server/state/objects/context_state.h"
 
 namespace farcall::server {
 namespace {

@@ -26,9 +26,9 @@
 #include <thread>
 
 #include "server/confine/landlock.h"
-#include "server/worker/helper_sandbox.h"
-#include "server/worker/sandbox.h"
-#include "server/worker/system_calls.h"
+#include "server/worker/sandbox/helper_sandbox.h"
+#include "server/worker/sandbox/sandbox.h"
+#include "server/worker/sandbox/system_calls.h"
 #include "server/worker/warm_worker.h"
 #include "tests/unit/server/in_child.h"
 

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "server/worker/system_calls.h"
+#include "server/worker/sandbox/system_calls.h"
 
 namespace farcall::server {
 namespace {

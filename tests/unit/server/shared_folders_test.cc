@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/worker/shared_folders.h"
+#include "server/worker/sandbox/shared_folders.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/state/side_queue.h"
+#include "server/state/objects/side_queue.h"
 
 #include <gtest/gtest.h>
 

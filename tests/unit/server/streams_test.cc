@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A session's streams: what waits for work on them, on a driver that the test moves.
-#include "server/state/streams.h"
+#include "server/state/objects/streams.h"
 
 #include <gtest/gtest.h>
 

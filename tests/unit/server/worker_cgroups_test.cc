@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is written where, in a folder that stands for the kernel's.
-#include "server/worker/worker_cgroups.h"
+#include "server/worker/sandbox/worker_cgroups.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

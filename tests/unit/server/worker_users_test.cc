@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/worker/worker_users.h"
+#include "server/worker/sandbox/worker_users.h"
 
 #include <grp.h>
 #include <gtest/gtest.h>
