@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <utility>
@@ -21,6 +22,7 @@ namespace {
 
 constexpr size_t kReadBytes = 64 << 10;  // of one pipe, before the others' turn
 constexpr size_t kLastReads = 32;        // of a pipe that somebody may go on filling
+constexpr int kLeftOutPauseMs = 100;     // until lines that were left out are told of
 constexpr uint64_t kWakeId = 0;
 constexpr int kNiceness = 10;  // workers that write all the time take no time from sessions
 
@@ -99,7 +101,8 @@ void WorkerOutput::Run() {
   setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kNiceness);
   std::array<epoll_event, 64> events;
   for (bool stopping = false; !stopping;) {
-    const int count = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), -1);
+    const int count = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()),
+                                 HasLeftOut() ? kLeftOutPauseMs : -1);
     now_ = std::chrono::steady_clock::now();
     uint64_t woken = 0;
     (void)!read(wake_, &woken, sizeof(woken));
@@ -127,8 +130,16 @@ void WorkerOutput::Run() {
       if (source != sources_.end() && !Read(source->second)) Finish(id);
     }
     for (uint64_t id : ended) Finish(id);
+    // Of a flood that has ended nothing more may come.
+    for (auto& [id, source] : sources_)
+      if (source.left_out != 0 && source.rate.Take(now_) && all_.Take(now_)) WriteLeftOut(source);
   }
   while (!sources_.empty()) Finish(sources_.begin()->first);
+}
+
+bool WorkerOutput::HasLeftOut() const {
+  return std::any_of(sources_.begin(), sources_.end(),
+                     [](const auto& source) { return source.second.left_out != 0; });
 }
 
 bool WorkerOutput::Read(Source& source) {

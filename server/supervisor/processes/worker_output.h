@@ -65,6 +65,7 @@ class WorkerOutput {
   void Take(Source& source, std::string_view bytes);
   void EndLine(Source& source);
   void WriteLeftOut(Source& source);
+  bool HasLeftOut() const;
   void Finish(uint64_t id);
 
   const Write write_;

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <condition_variable>
 #include <csignal>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -55,6 +57,25 @@ TEST_F(WorkerOutputTest, OfAFloodTheFirstLinesAreWrittenAndTheRestCounted) {
   EXPECT_LT(lines.size(), 20'000u);
   EXPECT_NE(lines.back().find("lines of its standard error are left out"), std::string::npos)
       << lines.back();
+}
+
+TEST_F(WorkerOutputTest, WhatIsLeftOutIsToldOfWhileTheWorkerLives) {
+  std::mutex mutex;
+  std::condition_variable told;
+  bool is_told = false;
+  WorkerOutput output([&](const std::string&, const std::string& line) {
+    std::lock_guard lock(mutex);
+    is_told = is_told || line.find("are left out") != std::string::npos;
+    told.notify_all();
+  });
+  Result<WorkerOutput::Pipe> pipe = output.Open("session 1");
+  ASSERT_TRUE(pipe.ok());
+  std::string flood;
+  for (double i = 0; i < WorkerOutput::kLinesAtOnce + 100; ++i) flood += "line\n";
+  ASSERT_EQ(write(pipe->end, flood.data(), flood.size()), static_cast<ssize_t>(flood.size()));
+  std::unique_lock lock(mutex);
+  EXPECT_TRUE(told.wait_for(lock, std::chrono::seconds(60), [&] { return is_told; }));
+  close(pipe->end);
 }
 
 // Somebody else holds the other end, which a worker can pass on.
