@@ -93,9 +93,9 @@ void Core::ForgetRefusals() {
 }
 
 void Core::CapacityCame(const Host* host) {
-  constexpr size_t kMost = 1024;
+  constexpr size_t kMax = 1024;
   ++capacity_version_;
-  if (host != nullptr && freed_.size() < kMost) {
+  if (host != nullptr && freed_.size() < kMax) {
     freed_.emplace_back(capacity_version_, host);
     return;
   }

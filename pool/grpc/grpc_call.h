@@ -18,9 +18,10 @@ grpc::Status Enter(GrpcServer::Judge& judge, const grpc::ServerContext& context,
                    std::string_view call, Caller* caller);
 
 // Tells the audit, then the caller.
-grpc::Status Told(Service* service, const Caller& caller, const grpc::ServerContext& context,
-                  std::string_view call, const google::protobuf::Message& request,
-                  const google::protobuf::Message* answer, const Outcome& outcome);
+grpc::Status AuditAndAnswer(Service* service, const Caller& caller,
+                            const grpc::ServerContext& context, std::string_view call,
+                            const google::protobuf::Message& request,
+                            const google::protobuf::Message* answer, const Outcome& outcome);
 
 // A call ("Gangs.Get") that is one of pool::Service's.
 template <typename In, typename Out>
@@ -29,7 +30,7 @@ grpc::Status Serve(Service* service, GrpcServer::Judge& judge, const grpc::Serve
                    Outcome (Service::*call)(const Caller&, const In&, Out*)) {
   Caller caller;
   if (grpc::Status may = Enter(judge, context, name, &caller); !may.ok()) return may;
-  return Told(service, caller, context, name, in, out, (service->*call)(caller, in, out));
+  return AuditAndAnswer(service, caller, context, name, in, out, (service->*call)(caller, in, out));
 }
 
 // `service` and `judge` outlive it.

@@ -55,9 +55,10 @@ grpc::Status ToGrpc(const Outcome& outcome) {
   }
 }
 
-grpc::Status Told(Service* service, const Caller& caller, const grpc::ServerContext& context,
-                  std::string_view call, const google::protobuf::Message& request,
-                  const google::protobuf::Message* answer, const Outcome& outcome) {
+grpc::Status AuditAndAnswer(Service* service, const Caller& caller,
+                            const grpc::ServerContext& context, std::string_view call,
+                            const google::protobuf::Message& request,
+                            const google::protobuf::Message* answer, const Outcome& outcome) {
   service->Audit(caller, RuleOf(call), context.peer(), &request, answer, outcome.http);
   return ToGrpc(outcome);
 }
@@ -178,8 +179,8 @@ class GrpcServer::HostsService final : public v1::Hosts::Service {
                    SetHost::Verb verb, v1::Host* host) {
     Caller caller;
     if (grpc::Status may = Enter(judge_, *context, call, &caller); !may.ok()) return may;
-    return Told(service_, caller, *context, call, *name, host,
-                service_->ChangeHost(caller, *name, verb, host));
+    return AuditAndAnswer(service_, caller, *context, call, *name, host,
+                          service_->ChangeHost(caller, *name, verb, host));
   }
   farcall::pool::Service* const service_;
   Judge& judge_;
@@ -206,16 +207,16 @@ class GrpcServer::ProjectsService final : public v1::Projects::Service {
                    v1::Project* answer) override {
     Caller caller;
     if (grpc::Status may = Enter(judge_, *context, "Projects.Set", &caller); !may.ok()) return may;
-    return Told(service_, caller, *context, "Projects.Set", *given, answer,
-                service_->ChangeProject(caller, *given, answer));
+    return AuditAndAnswer(service_, caller, *context, "Projects.Set", *given, answer,
+                          service_->ChangeProject(caller, *given, answer));
   }
   grpc::Status Delete(grpc::ServerContext* context, const v1::ProjectName* name,
                       v1::Project* answer) override {
     Caller caller;
     if (grpc::Status may = Enter(judge_, *context, "Projects.Delete", &caller); !may.ok())
       return may;
-    return Told(service_, caller, *context, "Projects.Delete", *name, answer,
-                service_->DeleteProject(caller, *name, answer));
+    return AuditAndAnswer(service_, caller, *context, "Projects.Delete", *name, answer,
+                          service_->DeleteProject(caller, *name, answer));
   }
 
  private:

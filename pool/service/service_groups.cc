@@ -7,7 +7,7 @@ namespace farcall::pool {
 
 namespace {
 
-pb::Group Told(const Core& core, const GroupState& state) {
+pb::Group ToProto(const Core& core, const GroupState& state) {
   pb::Group told = ToProto(state.group);
   uint32_t gpus = 0;
   for (const auto& [name, host] : core.hosts()) {
@@ -33,7 +33,7 @@ Outcome Service::ListGroups(const Caller&, const pb::ListGroupsRequest& request,
         list->set_next_page_token(std::prev(at)->first);
         return;
       }
-      *list->add_groups() = Told(core, at->second);
+      *list->add_groups() = ToProto(core, at->second);
     }
   });
   return {};
@@ -45,7 +45,7 @@ Outcome Service::GetGroup(const Caller&, const pb::GroupName& name, pb::Group* g
     const GroupState* state = core.FindGroup(name.name());
     if (state == nullptr) return;
     is_there = true;
-    *group = Told(core, *state);
+    *group = ToProto(core, *state);
   });
   if (is_there) return {};
   return Failed(404, "not_found", "there is no group '" + Printable(name.name(), 64) + "'", "name",

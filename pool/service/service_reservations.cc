@@ -7,7 +7,7 @@ namespace farcall::pool {
 
 namespace {
 
-pb::Reservation Told(const Core& core, const Reservation& reservation) {
+pb::Reservation ToProto(const Core& core, const Reservation& reservation) {
   pb::Reservation told = ToProto(reservation);
   uint32_t claims = 0;
   for (const auto& [id, claim] : core.claims())
@@ -40,7 +40,7 @@ Outcome Service::ListReservations(const Caller&, const pb::ListReservationsReque
         list->set_next_page_token(std::prev(at)->first);
         return;
       }
-      *list->add_reservations() = Told(core, at->second);
+      *list->add_reservations() = ToProto(core, at->second);
     }
   });
   return {};
@@ -53,7 +53,7 @@ Outcome Service::GetReservation(const Caller&, const pb::ReservationName& name,
     auto found = core.reservations().find(name.name());
     if (found == core.reservations().end()) return;
     is_there = true;
-    *told = Told(core, found->second);
+    *told = ToProto(core, found->second);
   });
   if (is_there) return {};
   return Failed(404, "not_found", "there is no reservation '" + name.name().substr(0, 64) + "'",

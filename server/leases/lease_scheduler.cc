@@ -125,7 +125,7 @@ void LeaseScheduler::Leave(WorkerId worker, Ns now) {
     Device& state = devices_[i];
     state.want[flow].erase(worker);
     state.late.erase(worker);
-    state.told.erase(worker);
+    state.reported.erase(worker);
     if (state.hold[flow].count(worker) != 0) {
       GiveBack(device, flow, worker, {}, now);
     } else if (state.want[flow].empty() && state.scheduler.holder() != flow) {
@@ -222,7 +222,7 @@ void LeaseScheduler::OnMessage(WorkerId worker, const control::LeaseDone& messag
 
 void LeaseScheduler::ChargeUse(Device& state, WorkerId worker, Ns told, Ns now) {
   const Worker& its = workers_.at(worker);
-  Told& before = state.told[worker];
+  Reported& before = state.reported[worker];
   Ns used = std::clamp<Ns>(now - its.since + kClockSlack - before.in_all, 0, told);
   before.in_all += used;
   if (used == 0) {

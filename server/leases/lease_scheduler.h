@@ -68,7 +68,7 @@ class LeaseScheduler {
  private:
   using Flow = quota::DeviceScheduler::Flow;
   // What a worker has said it used, and where on the clock the last of it is placed.
-  struct Told {
+  struct Reported {
     quota::Ns in_all = 0;
     quota::Ns from = 0, until = 0;
   };
@@ -83,7 +83,7 @@ class LeaseScheduler {
     quota::Ns contended_at = quota::DeviceScheduler::kNever;  // others could run since then
     quota::Ns charged = 0;                                    // to the holder, since then
     std::map<Flow, quota::Ns> patience;  // with a holder that does not give back; less each time
-    std::map<WorkerId, Told> told;
+    std::map<WorkerId, Reported> reported;
     std::map<Flow, quota::UseUnion> used;  // of those with several workers
     quota::UseUnion used_by_any;           // whatever vGPU it was
     quota::Ns busy_ns = 0;

@@ -20,7 +20,7 @@ bool ParseNumber(std::string_view text, uint64_t* number) {
 
 // "250%" or "12.5%" as thousandths, of as many GPUs as it says.
 bool ParsePercent(std::string_view text, uint64_t* milli) {
-  constexpr uint64_t kMost = 100'000'000;
+  constexpr uint64_t kMax = 100'000'000;
   if (text.empty() || text.back() != '%') return false;
   text.remove_suffix(1);
   uint64_t tenths = 0;
@@ -28,7 +28,7 @@ bool ParsePercent(std::string_view text, uint64_t* milli) {
     if (text.size() - dot != 2 || !ParseNumber(text.substr(dot + 1), &tenths)) return false;
     text = text.substr(0, dot);
   }
-  if (!ParseNumber(text, milli) || *milli > kMost) return false;
+  if (!ParseNumber(text, milli) || *milli > kMax) return false;
   *milli = *milli * 10 + tenths;
   return true;
 }

@@ -40,13 +40,13 @@ std::string CheckDuration(const std::string& text) {
 }
 
 bool ReadMicroseconds(const std::string& text, uint32_t* us) {
-  constexpr double kMost = 10e6;
+  constexpr double kMax = 10e6;
   double number = 0;
   const auto [at, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   const std::string_view unit(at, static_cast<size_t>(text.data() + text.size() - at));
   const double scale = unit == "us" ? 1 : unit == "ms" ? 1e3 : unit == "s" ? 1e6 : 0;
   const double value = std::round(number * scale);
-  if (error != std::errc() || scale == 0 || !(value >= 0) || value > kMost) return false;
+  if (error != std::errc() || scale == 0 || !(value >= 0) || value > kMax) return false;
   *us = static_cast<uint32_t>(value);
   return true;
 }

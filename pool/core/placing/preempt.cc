@@ -242,8 +242,8 @@ class Candidates {
 // What an eviction among those costs at least: the cheapest of them alone. The sums of a gang's
 // members can be less than any of theirs, so of a gang the number alone counts.
 Cost LeastCost(const std::vector<const Claim*>& may_leave) {
-  constexpr Cost kMost = {SIZE_MAX, 0, 0, 0};
-  Cost least = kMost;
+  constexpr Cost kMaxCost = {SIZE_MAX, 0, 0, 0};
+  Cost least = kMaxCost;
   for (const Claim* claim : may_leave) {
     const Cost cost = claim->gang.empty()
                           ? Cost{1, claim->ask.queue_priority, claim->sessions, -claim->placed}

@@ -13,7 +13,7 @@ namespace farcall::k8s {
 
 namespace {
 
-constexpr size_t kMaxTold = 50'000;
+constexpr size_t kMaxPosted = 50'000;
 constexpr size_t kMaxNameStart = 200;  // of 253
 constexpr size_t kMaxText = 1000;      // the API's own is 1024
 
@@ -40,8 +40,8 @@ void Events::Tell(const EventOn& about, const char* type, const std::string& rea
     std::snprintf(byte, sizeof(byte), "%02x", digest[i]);
     name += byte;
   }
-  if (told_.size() >= kMaxTold) told_.clear();
-  if (!told_.insert(name).second) return;
+  if (posted_.size() >= kMaxPosted) posted_.clear();
+  if (!posted_.insert(name).second) return;
   const std::string now = NowText();
   const nlohmann::json event = {{"apiVersion", "v1"},
                                 {"kind", "Event"},
@@ -65,7 +65,7 @@ void Events::Tell(const EventOn& about, const char* type, const std::string& rea
                                   "/api/v1/namespaces/" + about.space + "/events/" + name +
                                       "?fieldManager=farcall-controller&force=true",
                                   event, &answer, "application/apply-patch+yaml");
-  if (!done.ok() && done.code() != Code::kRefused) told_.erase(name);  // another time
+  if (!done.ok() && done.code() != Code::kRefused) posted_.erase(name);  // another time
 }
 
 }  // namespace farcall::k8s

@@ -26,7 +26,7 @@ class Events final {
 
  private:
   ApiClient* const api_;
-  std::set<std::string> told_;
+  std::set<std::string> posted_;
 };
 
 }  // namespace farcall::k8s
