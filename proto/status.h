@@ -29,10 +29,9 @@ enum class Code : uint8_t {
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  Status(Code code, std::string message)
-      : said_(std::make_unique<Said>(Said{code, std::move(message)})) {}
+  Status(Code code, std::string message) : said_(MakeSaid(code, std::move(message))) {}
   Status(const Status& other) {
-    if (other.said_ != nullptr) said_ = std::make_unique<Said>(*other.said_);
+    if (other.said_ != nullptr) said_ = MakeSaid(other.said_->code, other.said_->message);
   }
   Status& operator=(const Status& other) {
     if (this != &other) *this = Status(other);
@@ -51,10 +50,9 @@ class [[nodiscard]] Status {
     Code code;
     std::string message;
   };
-  static const std::string& NoMessage() {
-    static const auto* const none = new std::string;
-    return *none;
-  }
+  // Out of line: code that fails is kept out of the way of code that does not.
+  [[gnu::cold]] static std::unique_ptr<Said> MakeSaid(Code code, std::string message);
+  static const std::string& NoMessage();
   std::unique_ptr<Said> said_;  // null: ok, and nothing to say
 };
 

@@ -6,6 +6,7 @@
 #include "cpu-device/exec/matrix_ops.h"
 
 #ifdef __x86_64__
+#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -154,7 +155,11 @@ void DecodeWords(const uint32_t* words, uint32_t begin, uint32_t count, double* 
 
 bool IsWide() {
 #ifdef __x86_64__
-  static const bool is_wide = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+  static const bool is_wide = [] {
+    uint32_t a = 0, b = 0, features = 0, d = 0;  // not every compiler knows "f16c" by name
+    return __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &features, &d) != 0 &&
+           (features & bit_F16C) != 0;
+  }();
   return is_wide;
 #else
   return false;

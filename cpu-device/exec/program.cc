@@ -359,7 +359,7 @@ ExecResult KernelImpl::RunBlocks(BlockShape shape, LaunchContext* launch) {
 
 ExecResult KernelImpl::CheckLaunch(const LaunchConfig& config) const {
   uint64_t threads = uint64_t{config.block.x} * config.block.y * config.block.z;
-  auto refuse = [&](std::string text) {
+  auto refuse = [&](const std::string& text) {
     return ExecResult{ExecStatus::kUnsupported, "kernel " + info_.name + ": " + text};
   };
   if (threads == 0 || threads > info_.max_threads_per_block) {

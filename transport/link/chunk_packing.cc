@@ -129,7 +129,7 @@ Status ChunkUnpacker::Unpack(size_t packed_bytes, std::span<std::byte> into) {
   if (zstd != nullptr && decompressor_ == nullptr) {
     decompressor_ = zstd->create_decompressor();
   }
-  if (decompressor_ == nullptr) {
+  if (zstd == nullptr || decompressor_ == nullptr) {
     return {Code::kUnsupported, "chunk: compressed, and there is no libzstd.so.1 here"};
   }
   const size_t bytes =

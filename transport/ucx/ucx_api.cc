@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <shared_mutex>
+#include <utility>
 
 #include "proto/printable.h"
 
@@ -203,8 +204,9 @@ Result<std::unique_ptr<UcxContext>> UcxContext::Make(
   for (const auto& [name, value] : settings) {
     if (status = api.config_modify(config, name.c_str(), value.c_str()); status != ucx::kOk) {
       api.config_release(config);
-      return Status(Code::kUnavailable,
-                    "UCX: UCX_" + name + "=" + value + ": " + UcxError(api, status));
+      std::string said = "UCX: UCX_";
+      said.append(name).append("=").append(value).append(": ").append(UcxError(api, status));
+      return Status(Code::kUnavailable, std::move(said));
     }
   }
   ucx::ContextParams params;

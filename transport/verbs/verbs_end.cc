@@ -154,7 +154,7 @@ void VerbsEnd::Drain(std::chrono::steady_clock::time_point deadline) {
   }
 }
 
-bool VerbsEnd::Note(Result<uint64_t> ticket, What what, uint64_t position) {
+bool VerbsEnd::Note(const Result<uint64_t>& ticket, What what, uint64_t position) {
   if (!ticket.ok()) {
     Fail(ticket.status());
     return false;

@@ -87,7 +87,7 @@ class VerbsEnd final : public FabricEnd {
   // Of messages that the peer has room for.
   uint64_t Slots() const { return peer_slots_ - messages_sent_; }
 
-  bool Note(Result<uint64_t> ticket, What what, uint64_t position);
+  bool Note(const Result<uint64_t>& ticket, What what, uint64_t position);
   void SendMessage(VerbsKind kind, uint64_t position, size_t bytes, bool has_bytes);
   void TakeDone(const VerbsDone& done);
   void TakeMessage(const VerbsDone& done);
