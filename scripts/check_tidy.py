@@ -41,7 +41,13 @@ FOLDERS = (
     "toolkit",
     "transport",
 )
-FINDING = re.compile(r"^\S+:\d+:\d+: (?:warning|error): ", re.M)
+FINDING = re.compile(r"^(\S+):\d+:\d+: (?:warning|error): .*", re.M)
+# Of a file that includes several sources: they are code, whatever clang takes for a header.
+UNITED = (
+    "--extra-arg=-Xclang",
+    "--extra-arg=-analyzer-opt-analyze-headers",
+    "--checks=-bugprone-suspicious-include",
+)
 
 
 def sources():
@@ -85,10 +91,10 @@ def write_passed(passed):
     )
 
 
-def tidy(source, commands):
+def tidy(source, commands, *options):
     """What clang-tidy says of it; empty: nothing. COMMANDS: a folder with compile_commands.json."""
     run = subprocess.run(
-        ["clang-tidy-14", "-p", str(commands), "--quiet", source],
+        ["clang-tidy-14", "-p", str(commands), "--quiet", *options, source],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -96,6 +102,23 @@ def tidy(source, commands):
     if run.returncode != 0 or FINDING.search(run.stdout):
         return run.stdout.replace(f"{ROOT}/", "") or run.stderr[-2000:]
     return ""
+
+
+def header_filter():
+    """As .clang-tidy has it, of sources as well."""
+    text = (ROOT / ".clang-tidy").read_text()
+    return re.search(r"HeaderFilterRegex: '(.*)'", text)[1].replace(r"\.h$", r"\.(h|cc)$")
+
+
+def tidy_together(unit, sources, commands):
+    """SOURCE -> what clang-tidy says of it, each of `sources`, which the unity file UNIT includes.
+    Reads the headers once. Sources of which it has nothing to say pass; others are read alone."""
+    said = tidy(unit, BUILD, f"--header-filter={header_filter()}", *UNITED)
+    findings = {file.removeprefix(f"{ROOT}/") for file in FINDING.findall(said)}
+    known = {str(pathlib.Path(source)) for source in sources}
+    if said and not (findings and findings <= known):
+        findings = known
+    return {source: tidy(source, commands) if source in findings else "" for source in sources}
 
 
 def main():
@@ -129,31 +152,51 @@ def main():
     rows = list(compile_commands.rows_of(BUILD))
     compiled = {os.path.realpath(row["file"]) for row in rows}
     chosen = [source for source in chosen if os.path.realpath(ROOT / source) in compiled]
-    jobs = int(os.environ.get("FARCALL_JOBS", os.cpu_count() or 1))
     with tempfile.TemporaryDirectory() as folder:
         (pathlib.Path(folder) / "compile_commands.json").write_text(json.dumps(rows))
-        return check(chosen, folder, jobs, passed if arguments else None)
+        return check(chosen, folder, passed if arguments else None)
 
 
-def check(chosen, commands, jobs, passed):
+def groups(chosen):
+    """(unity file, its sources that are chosen) and (None, [source]) for each of the others."""
+    left = dict.fromkeys(chosen)
+    for unit, sources in compile_commands.units_of(BUILD):
+        known = [os.path.relpath(os.path.realpath(source), ROOT) for source in sources]
+        known = [source for source in known if source in left]
+        if len(known) > 1:
+            for source in known:
+                del left[source]
+            yield unit, known
+    for source in left:
+        yield None, [source]
+
+
+def check(chosen, commands, passed):
     """Exit status. Sources that pass are noted in PASSED, if it is given."""
-    found = 0
+
+    def look(group):
+        unit, sources = group
+        if unit is None:
+            return {source: tidy(source, commands) for source in sources}
+        return tidy_together(unit, sources, commands)
+
+    found = number = 0
+    digests = {source: digest(source) for source in chosen}
+    jobs = int(os.environ.get("FARCALL_JOBS", os.cpu_count() or 1))
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        results = pool.map(lambda source: tidy(source, commands), chosen)
-        for number, (source, said) in enumerate(zip(chosen, results), 1):
-            if said:
-                found += 1
-                print(said, file=sys.stderr, flush=True)
-            elif passed is not None:
-                passed[source] = digest(source)
+        for result in pool.map(look, list(groups(chosen))):
+            number += len(result)
+            for source, said in result.items():
+                if said:
+                    found += 1
+                    print(said, file=sys.stderr, flush=True)
+                elif passed is not None:
+                    passed[source] = digests[source]
+            if passed is not None:
                 write_passed(passed)
             if sys.stderr.isatty():
-                print(
-                    f"\r{number}/{len(chosen)} {source[:70]:70}",
-                    end="",
-                    file=sys.stderr,
-                    flush=True,
-                )
+                progress = f"\r{number}/{len(chosen)} {list(result)[-1][:70]:70}"
+                print(progress, end="", file=sys.stderr, flush=True)
     return 1 if found else 0
 
 

@@ -16,6 +16,14 @@ import sys
 INCLUDED = re.compile(r'^#include "([^"]+\.(?:cc|c))"$', re.M)
 
 
+def units_of(build):
+    """(FILE, SOURCES) of each unity file of BUILD."""
+    for row in json.loads((pathlib.Path(build) / "compile_commands.json").read_text()):
+        file = pathlib.Path(row["file"])
+        if file.parent.name == "Unity" and file.exists():
+            yield row["file"], INCLUDED.findall(file.read_text())
+
+
 def rows_of(build):
     """The rows of BUILD/compile_commands.json, each unity file replaced by the sources in it."""
     for row in json.loads((pathlib.Path(build) / "compile_commands.json").read_text()):
