@@ -85,7 +85,11 @@ void MemorySwap::Fence(SwapGround& ground) {
   fencing_ = true;
   uint64_t fence = ++fence_;
   ground.FenceAll([this, fence] {
-    reached_.store(fence, std::memory_order_release);
+    // Of an earlier fence another thread may tell later.
+    uint64_t reached = reached_.load(std::memory_order_relaxed);
+    while (reached < fence &&
+           !reached_.compare_exchange_weak(reached, fence, std::memory_order_release)) {
+    }
     hooks_.wake();
   });
 }

@@ -267,7 +267,7 @@ class Ground final : public SwapGround {
     done_ = std::move(done);
     fenced_.notify_all();
   }
-  bool Quiet() override { return true; }
+  bool Quiet() override { return quiet.load(); }
   void AwaitFence() {
     std::unique_lock lock(mutex_);
     fenced_.wait(lock, [this] { return done_ != nullptr; });
@@ -279,7 +279,7 @@ class Ground final : public SwapGround {
   }
   std::map<int, CUcontext> Contexts() override { return {{0, kContext}}; }
   DeviceMemory& SwappedMemory() override { return memory_; }
-  std::atomic<bool> stuck{false};
+  std::atomic<bool> stuck{false}, quiet{true};
 
  private:
   std::mutex mutex_;
@@ -290,7 +290,7 @@ class Ground final : public SwapGround {
 
 class StandstillTest : public MemorySplitTest {
  protected:
-  StandstillTest() : ground_(memory_) {
+  explicit StandstillTest(bool swaps = false) : ground_(memory_) {
     SwapHooks hooks;
     hooks.tell = [this](const SwapReport& message) {
       std::lock_guard lock(mutex_);
@@ -303,7 +303,7 @@ class StandstillTest : public MemorySplitTest {
     };
     hooks.now = [this] { return now_.load(); };
     hooks.end = [](const Status&) { ADD_FAILURE() << "memory was lost"; };
-    swap_.emplace(api_, 1, false, std::move(hooks));
+    swap_.emplace(api_, 1, swaps, std::move(hooks));
     issue_ = std::thread([this] {
       std::unique_lock lock(mutex_);
       while (!ends_) {
@@ -422,6 +422,36 @@ TEST_F(StandstillTest, WhatIsAskedMeanwhileComesAfterwards) {
   }
   helper.join();
   EXPECT_EQ(CountOf<control::SwapDone>(), 1) << "it stayed: its work did not end";
+}
+
+class SwappedStandstillTest : public StandstillTest {
+ protected:
+  SwappedStandstillTest() : StandstillTest(/*swaps=*/true) {}
+};
+
+// Whether the session idles is found out by a fence as well. By that of a split all work may be
+// done already, though nobody has told of the first yet.
+TEST_F(SwappedStandstillTest, AnEarlierFenceMayBeToldOfLater) {
+  ground_.stuck.store(true);
+  AwaitRounds(2);
+  now_.fetch_add(quota::kSecond);
+  ground_.AwaitFence();
+  ground_.stuck.store(false);
+  ground_.quiet.store(false);
+  std::atomic<int> split{-1};
+  std::thread helper([&] { split.store(swap_->Split(0) ? 1 : 0); });
+  while (swap_->waiting_splits() == 0) std::this_thread::yield();
+  AwaitRounds(3);
+  ground_.Reach();
+  ground_.quiet.store(true);
+  AwaitRounds(3);
+  while (split.load() < 0) {
+    now_.fetch_add(quota::kSecond);
+    AwaitRounds(3);
+  }
+  helper.join();
+  EXPECT_EQ(split.load(), 1);
+  EXPECT_EQ(ledger_.charged, kPage);
 }
 
 TEST_F(StandstillTest, TheEndOfTheSessionEndsTheWait) {
