@@ -28,7 +28,7 @@ namespace pb = farcall::pool::v1;
 struct SetFlags {
   std::string name;
   std::optional<std::string> selector, sequencer, placer;
-  std::optional<std::vector<std::string>> hosts, projects, round_trips;
+  std::optional<std::vector<std::string>> hosts, projects, round_trips, model_tflops;
   std::optional<uint32_t> max_pending, max_claims;
 };
 
@@ -72,6 +72,8 @@ void PrintAll(const pb::Group& group) {
   std::printf("  projects: %s\n", Or(Joined(group.projects()), "any").c_str());
   std::printf("  sequencer: %s, placer: %s\n", Or(group.sequencer(), "the pool's").c_str(),
               Or(group.placer(), "the pool's").c_str());
+  for (const pb::ModelTflops& one : group.model_tflops())
+    std::printf("  TFLOPS of %s: %.9g\n", Printable(one.model()).c_str(), one.tflops());
   for (const pb::ZoneRoundTrip& one : group.round_trips())
     std::printf("  round trip %s %s: %s\n", Printable(one.from()).c_str(),
                 Printable(one.to()).c_str(), pool::RoundTripText(one.us()).c_str());
@@ -106,6 +108,24 @@ bool ReadRoundTrip(const std::string& text, pb::ZoneRoundTrip* trip) {
   return !trip->from().empty() && !trip->to().empty();
 }
 
+// "A100=312"
+bool ReadModelTflops(const std::string& text, pb::ModelTflops* model) {
+  const size_t equals = text.rfind('=');
+  double tflops = 0;
+  if (equals == std::string::npos || equals == 0 || !ReadTflops(text.substr(equals + 1), &tflops))
+    return false;
+  model->set_model(text.substr(0, equals));
+  model->set_tflops(tflops);
+  return true;
+}
+
+std::string CheckModelTflops(const std::string& text) {
+  pb::ModelTflops model;
+  return text == "none" || ReadModelTflops(text, &model)
+             ? ""
+             : "'" + text + "': write a model and its TFLOPS, as A100=312";
+}
+
 std::string CheckRoundTrip(const std::string& text) {
   pb::ZoneRoundTrip trip;
   return text == "none" || ReadRoundTrip(text, &trip)
@@ -130,6 +150,11 @@ int Set(const PoolOptions& pool, const SetFlags& flags) {
   if (flags.placer) group.set_placer(Taken(*flags.placer));
   Take(flags.hosts, group.mutable_hosts());
   Take(flags.projects, group.mutable_projects());
+  if (flags.model_tflops) {
+    group.clear_model_tflops();
+    for (const std::string& text : *flags.model_tflops)
+      if (text != "none") ReadModelTflops(text, group.add_model_tflops());
+  }
   if (flags.round_trips) {
     group.clear_round_trips();
     for (const std::string& text : *flags.round_trips)
@@ -176,6 +201,12 @@ void AddSet(CLI::App* parent, int& exit_code) {
                    "of default")
       ->delimiter(',')
       ->check(CheckRoundTrip);
+  command
+      ->add_option("--model-tflops", flags->model_tflops,
+                   "what claims with --tflops go by, as A100=312,H100=989: TFLOPS of models, by a "
+                   "word, or words, of the GPU's name; none: those of default")
+      ->delimiter(',')
+      ->check(CheckModelTflops);
   command->add_option("--max-pending", flags->max_pending, "claims that may wait; 0: any number");
   command->add_option("--max-claims", flags->max_claims,
                       "claims that may have a place; 0: any number");

@@ -35,6 +35,10 @@ void Print(const pb::Claim& claim) {
     for (uint32_t device : claim.devices()) std::printf(":%u", device);
     std::printf("  %s GiB", Gib(claim.memory_bytes()).c_str());
   }
+  if (claim.request().tflops() != 0) {
+    std::printf("  %.9g TFLOPS", claim.request().tflops());
+    if (claim.share_milli() != 0) std::printf(" (%g %%)", claim.share_milli() / 10.0);
+  }
   if (claim.request().share_milli() != 0)
     std::printf("  %g %%", claim.request().share_milli() / 10.0);
   if (claim.request().net_bytes_per_s() != 0)
@@ -147,6 +151,11 @@ void PrintAlternatives(const pb::Explanation& told) {
                 one.fits_now() ? "would fit now" : Printable(one.why(), kMaxMessageBytes).c_str());
 }
 
+void PrintTflops(const pb::Explanation& told) {
+  if (!told.tflops().empty())
+    std::printf("  %s\n", Printable(told.tflops(), kMaxMessageBytes).c_str());
+}
+
 void PrintPlan(const pb::Explanation& told) {
   if (told.fits_now()) {
     std::printf("it would start now on");
@@ -159,6 +168,7 @@ void PrintPlan(const pb::Explanation& told) {
   } else {
     std::printf("it would wait: %s\n", Printable(told.why(), kMaxMessageBytes).c_str());
   }
+  PrintTflops(told);
   PrintAlternatives(told);
   PrintExpected(told);
 }
@@ -179,9 +189,58 @@ int Request(const PoolOptions& pool, RequestFlags& flags) {
   return has_place ? kExitOk : TellNoPlace(pool, flags, claim);
 }
 
+// On which GPUs, and from when.
+void AddPlaceFlags(CLI::App* command, const std::shared_ptr<RequestFlags>& flags) {
+  command->add_option_function<std::string>(
+      "--model", [flags](const std::string& text) { flags->request.set_model(text); },
+      "text that the GPU's name has to contain");
+  command
+      ->add_option_function<std::string>(
+          "--selector", [flags](const std::string& text) { flags->request.set_selector(text); },
+          "labels that its host has to have: \"zone=a, !spot, model in (H100,A100)\"")
+      ->check([](const std::string& text) {
+        pool::Selector read;
+        return pool::ParseSelector(text, &read);
+      });
+  command->add_option_function<std::vector<std::string>>(
+      "--label",
+      [flags](const std::vector<std::string>& labels) {
+        for (const std::string& label : labels) {
+          const size_t equals = label.find('=');
+          (*flags->request.mutable_labels())[label.substr(0, equals)] =
+              equals == std::string::npos ? "" : label.substr(equals + 1);
+        }
+      },
+      "label of the claim, for people and programs: team=vision; zone=a is what the placer near "
+      "goes by; repeat it for several");
+  command->add_option_function<std::string>(
+      "--begin", [flags](const std::string& text) { flags->request.set_begin(text); },
+      "time before which the claim does not start: \"2026-12-01 08:00 Europe/Berlin\", "
+      "2026-12-01T08:00+01:00; nothing is waited for then (default: at once)");
+  command->add_option_function<std::string>(
+      "--reservation", [flags](const std::string& text) { flags->request.set_reservation(text); },
+      "reservation whose GPUs to use (default: none)");
+  command->add_option_function<std::string>(
+      "--host", [flags](const std::string& text) { flags->request.set_host(text); },
+      "the only host to use");
+  command->add_option_function<std::string>(
+      "--placer", [flags](const std::string& text) { flags->request.set_placer(text); },
+      "placement: " + pool::PlacersText() + " (default: its group's, else the pool's)");
+}
+
 // What is asked for: of `request` and `plan`.
 void AddAskFlags(CLI::App* command, const std::shared_ptr<RequestFlags>& flags) {
   AddQuotaFlags(command, &flags->quota);
+  command
+      ->add_option_function<std::string>(
+          "--tflops",
+          [flags](const std::string& text) {
+            double tflops = 0;
+            if (ReadTflops(text, &tflops)) flags->request.set_tflops(tflops);
+          },
+          "TFLOPS of each GPU, instead of --share: the share follows from its model, by the table "
+          "of its group")
+      ->check(CheckTflops);
   command->add_option("--count", flags->count, "number of GPUs, all on one host")
       ->capture_default_str();
   command
@@ -218,44 +277,10 @@ void AddAskFlags(CLI::App* command, const std::shared_ptr<RequestFlags>& flags) 
               ParseSize(text, flags->request.add_alternatives());
           },
           "what to take where there is no room for the rest: "
-          "gpus=2,mem=40GiB,share=50%,model=A100; "
+          "gpus=2,mem=40GiB,share=50%,model=A100, or tflops=40 instead of the share; "
           "repeat it for several, the best first")
       ->check(CheckSize);
-  command->add_option_function<std::string>(
-      "--model", [flags](const std::string& text) { flags->request.set_model(text); },
-      "text that the GPU's name has to contain");
-  command
-      ->add_option_function<std::string>(
-          "--selector", [flags](const std::string& text) { flags->request.set_selector(text); },
-          "labels that its host has to have: \"zone=a, !spot, model in (H100,A100)\"")
-      ->check([](const std::string& text) {
-        pool::Selector read;
-        return pool::ParseSelector(text, &read);
-      });
-  command->add_option_function<std::vector<std::string>>(
-      "--label",
-      [flags](const std::vector<std::string>& labels) {
-        for (const std::string& label : labels) {
-          const size_t equals = label.find('=');
-          (*flags->request.mutable_labels())[label.substr(0, equals)] =
-              equals == std::string::npos ? "" : label.substr(equals + 1);
-        }
-      },
-      "label of the claim, for people and programs: team=vision; zone=a is what the placer near "
-      "goes by; repeat it for several");
-  command->add_option_function<std::string>(
-      "--begin", [flags](const std::string& text) { flags->request.set_begin(text); },
-      "time before which the claim does not start: \"2026-12-01 08:00 Europe/Berlin\", "
-      "2026-12-01T08:00+01:00; nothing is waited for then (default: at once)");
-  command->add_option_function<std::string>(
-      "--reservation", [flags](const std::string& text) { flags->request.set_reservation(text); },
-      "reservation whose GPUs to use (default: none)");
-  command->add_option_function<std::string>(
-      "--host", [flags](const std::string& text) { flags->request.set_host(text); },
-      "the only host to use");
-  command->add_option_function<std::string>(
-      "--placer", [flags](const std::string& text) { flags->request.set_placer(text); },
-      "placement: " + pool::PlacersText() + " (default: its group's, else the pool's)");
+  AddPlaceFlags(command, flags);
 }
 
 void AddRequest(CLI::App& app, int& exit_code) {
@@ -376,6 +401,7 @@ int Explain(const PoolOptions& pool, const std::string& id) {
     std::printf("  starts if: %s\n", Printable(told.fits_if(), kMaxMessageBytes).c_str());
   if (!told.placement().empty())
     std::printf("  placement: %s\n", Printable(told.placement(), kMaxMessageBytes).c_str());
+  PrintTflops(told);
   PrintAlternatives(told);
   for (const std::string& id : told.preempts())
     std::printf("  leaves for it: %s\n", Printable(id).c_str());

@@ -48,12 +48,14 @@ std::optional<Refusal> ToSizes(const pb::ClaimRequest& request, Ask* ask) {
   if (static_cast<size_t>(request.alternatives_size()) >= kMaxSizes)
     return Wrong("alternatives", std::to_string(request.alternatives_size()) +
                                      " alternatives: at most " + std::to_string(kMaxSizes - 1));
-  ask->sizes = {{ask->count, ask->memory_bytes, ask->share_milli, ask->model}};
+  ask->sizes = {{ask->count, ask->memory_bytes, ask->share_milli, ask->model, ask->gflops}};
   for (const pb::ClaimSize& one : request.alternatives()) {
     if (one.model().size() > kMaxText)
       return Wrong("alternatives", "model of " + std::to_string(one.model().size()) +
                                        " characters: at most " + std::to_string(kMaxText));
-    ask->sizes.push_back(FromProto(one));
+    Size& size = ask->sizes.emplace_back(FromProto(one));
+    if (!ToGflops(one.tflops(), &size.gflops))
+      return Wrong("alternatives", "tflops " + NumberText(one.tflops()) + ": 0.001 to 100000");
   }
   return std::nullopt;
 }
@@ -65,6 +67,8 @@ std::optional<Refusal> ToAsk(const pb::ClaimRequest& request, Ask* ask) {
   ask->memory_bytes = request.memory_bytes();
   ask->share_milli = request.share_milli();
   ask->limit_milli = request.limit_milli();
+  if (!ToGflops(request.tflops(), &ask->gflops))
+    return Wrong("tflops", "tflops " + NumberText(request.tflops()) + ": 0.001 to 100000");
   ask->net_bytes_per_s = request.net_bytes_per_s();
   ask->queue_priority = request.queue_priority();
   ask->preemptible = request.preemptible();
@@ -154,6 +158,7 @@ pb::ClaimRequest ToProto(const Ask& chosen) {
   request.set_count(ask.count);
   request.set_memory_bytes(ask.memory_bytes);
   request.set_share_milli(ask.share_milli);
+  request.set_tflops(ask.gflops / 1000.0);
   request.set_limit_milli(ask.limit_milli);
   request.set_class_(std::string(PriorityName(ask.priority)));
   request.set_model(ask.model);
@@ -197,6 +202,7 @@ pb::Claim ToProto(const Claim& claim, const Host* host) {
   told.set_project(claim.ask.project);
   told.set_group(NameOfGroup(claim.ask.group));
   told.set_alternative(claim.ask.choice);
+  if (HasHost(claim.state)) told.set_share_milli(claim.share_milli);
   told.set_gang(claim.gang);
   told.set_rank(claim.member);
   told.set_gang_size(claim.gang_size);
@@ -208,6 +214,7 @@ pb::Claim ToProto(const Claim& claim, const Host* host) {
   if (claim.before) {
     *told.mutable_before() = ToProto(claim.before->ask);
     told.set_before_memory_bytes(claim.before->memory_bytes);
+    told.set_before_share_milli(claim.before->share_milli);
     told.set_before_alternative(claim.before->ask.choice);
   }
   *told.mutable_request() = ToProto(claim.ask);
@@ -228,6 +235,10 @@ Claim FromProto(const pb::Claim& stored) {
   claim.host = stored.host();
   claim.devices.assign(stored.devices().begin(), stored.devices().end());
   claim.memory_bytes = stored.memory_bytes();
+  // Without it: from before there was more than one measure.
+  claim.share_milli = stored.has_share_milli() ? stored.share_milli()
+                      : HasHost(claim.state)   ? claim.ask.share_milli
+                                               : 0;
   claim.epoch = stored.epoch();
   claim.tenant = stored.tenant();
   claim.owner = stored.owner();
@@ -244,6 +255,8 @@ Claim FromProto(const pb::Claim& stored) {
     (void)ToAsk(stored.before(), &claim.before->ask);
     claim.before->ask.Choose(stored.before_alternative());
     claim.before->memory_bytes = stored.before_memory_bytes();
+    claim.before->share_milli =
+        stored.has_share_milli() ? stored.before_share_milli() : claim.before->ask.share_milli;
   }
   claim.idempotency_key = stored.request().idempotency_key();
   return claim;
@@ -259,6 +272,7 @@ pb::Gpu ToProto(const Gpu& gpu, const std::string& host, uint32_t index) {
   told.set_used_milli(gpu.used_milli);
   told.set_claims(gpu.claims);
   if (gpu.numa_node) told.set_numa_node(*gpu.numa_node);
+  told.set_tflops(gpu.gflops / 1000.0);
   told.set_host(host);
   return told;
 }
@@ -330,6 +344,7 @@ pb::Explanation ToProto(const Explanation& told) {
   out.set_group(told.group);
   out.set_alternative(told.choice);
   out.set_placement(told.placement);
+  out.set_tflops(told.tflops);
   for (const Explanation::Alternative& one : told.alternatives) {
     pb::AlternativeExplanation* to = out.add_alternatives();
     *to->mutable_size() = ToProto(one.size);

@@ -18,6 +18,10 @@ pb::Claim ToProto(const Claim& claim, const Host* host);
 pb::Host ToProto(const Host& host, Ms now);
 pb::Gpu ToProto(const Gpu& gpu, const std::string& host, uint32_t index);
 pb::Explanation ToProto(const Explanation& told);
+// False: it is neither 0 nor 0.001 to 100,000.
+bool ToGflops(double tflops, uint32_t* gflops);
+// As people write it.
+std::string NumberText(double number);
 // Of groups and of what one alternative asks for: convert_group.cc.
 //   Errors  a selector or placer that cannot be read
 std::optional<Refusal> ToGroup(const pb::Group& given, Group* group);

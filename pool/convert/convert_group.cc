@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Groups and alternatives, between the core's words and pool.proto's.
+#include <cmath>
+#include <cstdio>
+
 #include "pool/convert/convert.h"
 #include "proto/printable.h"
 
@@ -11,9 +14,24 @@ constexpr size_t kMaxText = 256;
 
 }  // namespace
 
+bool ToGflops(double tflops, uint32_t* gflops) {
+  const double rounded = std::round(tflops * 1000);
+  if (!(rounded >= 0) || rounded > kMaxGflops || (rounded == 0 && tflops != 0)) return false;
+  *gflops = static_cast<uint32_t>(rounded);
+  return true;
+}
+
+std::string NumberText(double number) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%g", number);
+  return text;
+}
+
 Size FromProto(const pb::ClaimSize& given) {
-  return {given.count() == 0 ? 1 : given.count(), given.memory_bytes(), given.share_milli(),
-          given.model()};
+  Size size{given.count() == 0 ? 1 : given.count(), given.memory_bytes(), given.share_milli(),
+            given.model()};
+  (void)ToGflops(given.tflops(), &size.gflops);
+  return size;
 }
 
 pb::ClaimSize ToProto(const Size& size) {
@@ -22,6 +40,7 @@ pb::ClaimSize ToProto(const Size& size) {
   told.set_memory_bytes(size.memory_bytes);
   told.set_share_milli(size.share_milli);
   told.set_model(size.model);
+  told.set_tflops(size.gflops / 1000.0);
   return told;
 }
 
@@ -40,6 +59,14 @@ std::optional<Refusal> ToGroup(const pb::Group& given, Group* group) {
   group->sequencer = given.sequencer();
   group->max_pending = given.max_pending();
   group->max_claims = given.max_claims();
+  for (const pb::ModelTflops& one : given.model_tflops()) {
+    ModelTflops& to = group->tflops.emplace_back(ModelTflops{one.model(), 0});
+    if (!ToGflops(one.tflops(), &to.gflops) || to.gflops == 0)
+      return Refusal{RefusalCode::kInvalid,
+                     "model '" + Printable(one.model(), kMaxText) + "': its TFLOPS are " +
+                         NumberText(one.tflops()) + "; 0.001 to 100000",
+                     "model_tflops", ""};
+  }
   for (const pb::ZoneRoundTrip& one : given.round_trips())
     group->round_trips.push_back({one.from(), one.to(), one.us()});
   group->revision = given.revision();
@@ -62,6 +89,11 @@ pb::Group ToProto(const Group& group) {
   told.set_placer(std::string(ToText(group.placer)));
   told.set_max_pending(group.max_pending);
   told.set_max_claims(group.max_claims);
+  for (const ModelTflops& one : group.tflops) {
+    pb::ModelTflops* to = told.add_model_tflops();
+    to->set_model(one.model);
+    to->set_tflops(one.gflops / 1000.0);
+  }
   for (const RoundTrip& one : group.round_trips) {
     pb::ZoneRoundTrip* to = told.add_round_trips();
     to->set_from(one.from);

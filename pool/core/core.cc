@@ -159,6 +159,8 @@ void Core::On(const RequestClaim& event) {
   if (!MayWait(ask.project, event.tenant, count) || !MayUseGroup(ask, count) ||
       !MayBegin(ask, event.now_unix) || !MayName(ask))
     return;
+  if (std::optional<Refusal> fault = TflopsFault(ask))
+    return Refuse(fault->code, fault->message, fault->field, fault->hint);
   Claim claim;
   claim.id = event.id;
   claim.tenant = event.tenant;
@@ -337,6 +339,7 @@ void Core::Move(Claim& claim, ClaimState to, const std::string& reason) {
   if (had_host && !has_host) {
     claim.host.clear();
     claim.devices.clear();
+    claim.share_milli = 0;
     claim.before.reset();
     claim.was_granted = claim.is_parked = false;
     claim.granted_until = 0;

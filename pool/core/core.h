@@ -75,7 +75,9 @@ struct Explanation {
   std::vector<std::string> preempts;  // claims that leave for it
   std::string preempted_by;           // the claim that it leaves for
   std::string group;
-  std::string placement;  // its placer, and how it did
+  std::string placement;     // its placer, and how it did
+  std::string tflops;        // what those that it asks for come to
+  uint64_t share_milli = 0;  // which it counts in its project; 0: none, or not known yet
   // Of a claim that has alternatives and waits: each of them.
   struct Alternative {
     Size size;
@@ -124,6 +126,9 @@ class Core {
   const std::map<std::string, Reservation>& reservations() const { return reservations_; }
   const std::map<std::string, GroupState>& groups() const { return groups_; }
   const GroupState* FindGroup(const std::string& name) const;
+  // Why what the ask wants, or an alternative of it, can be converted on no GPU of its group, which
+  // exists; nullopt: it can.
+  std::optional<Refusal> TflopsFault(const Ask& ask) const;
   const std::vector<RoundTrip>& RoundTripsOf(const Group& group) const;
   // With what the pool, its groups and reservations say where nothing is named; its first
   // alternative.
@@ -314,6 +319,8 @@ class Core {
   // Of a claim, or gang, that has no place: what is known, and what it would be there.
   static Amounts AskedBy(const Claim& claim);
   Amounts AmountsAt(const Claim& claim, const GangPlaces& places) const;
+  void ForEachAt(const Claim& claim, const GangPlaces& places,
+                 const std::function<void(const Claim&, const Host&)>& call) const;
   std::string BrokenProject() const;
 
   // Hosts (core_hosts.cc).
@@ -358,7 +365,19 @@ class Core {
   bool TryPlace(Shape& shape, Claim& claim);
   void Put(Claim& claim, const GangPlaces& places);
   void PutOne(Claim& claim, const Place& place);
-  bool HasModelLimits(const Claim& claim) const;
+  bool HasOwnFilters(const Claim& claim) const;
+
+  // TFLOPS (core_tflops.cc).
+  const std::vector<ModelTflops>& TflopsOf(const Group& group) const;
+  bool Rate(Host& host) const;  // its GPUs
+  static uint32_t ChangedShare(const Claim& claim, const Ask& ask);
+  std::string ConversionOf(const Claim& claim) const;
+  uint64_t CountedShare(const Claim& claim, const GangPlaces& places) const;
+  std::string LimitAt(const Claim& claim, const GangPlaces& places) const;
+  std::vector<Amounts> ModelsAt(const ProjectState& project, const Claim& claim,
+                                const GangPlaces& places) const;
+  bool IsDeservedAt(const Claim& claim, const GangPlaces& places) const;
+  void Shut(Claim* claim, bool by_deserved) const;
 
   // Quotas (core_quota.cc).
   static Bounds LimitsOf(const Project& project);

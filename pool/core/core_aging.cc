@@ -19,19 +19,20 @@ double Missing(const Gpu& gpu, const Ask& ask) {
   uint64_t bytes = ask.memory_bytes == 0 ? gpu.memory_bytes : ask.memory_bytes;
   double memory = static_cast<double>(bytes - std::min(bytes, gpu.free_bytes())) /
                   static_cast<double>(gpu.memory_bytes);
-  uint32_t milli = ask.share_milli - std::min(ask.share_milli, gpu.free_milli());
+  uint32_t milli = ShareOn(gpu, ask) - std::min(ShareOn(gpu, ask), gpu.free_milli());
   return memory + static_cast<double>(milli) / kWholeMilli;
 }
 
 bool CouldTake(const Gpu& gpu, const Ask& ask) {
   return (ask.model.empty() || gpu.name.find(ask.model) != std::string::npos) &&
-         MatchesGpu(ask.selector, gpu.name) && ask.memory_bytes <= gpu.memory_bytes;
+         MatchesGpu(ask.selector, gpu.name) && ask.memory_bytes <= gpu.memory_bytes &&
+         ShareOn(gpu, ask) <= kWholeMilli;
 }
 
 bool MayKeepOn(const Host& host, const Claim& claim) {
   return claim.ask.group == host.group && host.state == HostState::kReady && !host.is_closed() &&
          AllowsNet(host, claim.ask) && claim.avoid.count(host.name) == 0 &&
-         (claim.ask.host.empty() || claim.ask.host == host.name) &&
+         !MixesTflops(host, claim.ask) && (claim.ask.host.empty() || claim.ask.host == host.name) &&
          MatchesHost(claim.ask.selector, host.name, host.labels);
 }
 
@@ -187,7 +188,7 @@ void Core::MarkKeptOn(const Claim& owner, const Kept& kept, const Place& place) 
     if (device >= host->second.gpus.size()) continue;
     Gpu& gpu = host->second.gpus[device];
     uint64_t bytes = owner.ask.memory_bytes == 0 ? gpu.memory_bytes : owner.ask.memory_bytes;
-    uint32_t milli = owner.ask.share_milli;
+    uint32_t milli = NeededShare(gpu, owner);
     for (const std::string& id : kept.guests) {
       const Claim& guest = claims_.at(id);
       if (guest.host != place.host ||

@@ -49,6 +49,11 @@ void Core::On(const ChangeClaim& event) {
     ask.sizes.clear();  // from now on it is what it is changed to
     ask.choice = 0;
   }
+  if (ask.gflops != 0 && (event.share_milli || event.limit_milli))
+    return Refuse(RefusalCode::kConflict,
+                  "claim '" + claim->id + "' asks for " + TflopsText(ask.gflops) +
+                      ": its share follows from its GPU",
+                  "share_milli", "release it and ask anew");
   if (auto [wrong, field] = FaultOf(ask); !wrong.empty())
     return Refuse(RefusalCode::kInvalid, wrong, field);
   if (ask == claim->ask) return;
@@ -113,6 +118,7 @@ uint64_t Core::BytesOf(const Ask& ask, const Host& host,
 
 std::string Core::NoRoom(const Claim& claim, const Ask& ask, uint64_t memory_bytes) const {
   const Host& host = hosts_.at(claim.host);
+  const uint32_t share_milli = ChangedShare(claim, ask);
   if (!AllowsNet(host, ask))
     return "network " + ByteRateText(ask.net_bytes_per_s) + ": " + host.name + " allows " +
            ByteRateText(host.net_ceiling);
@@ -128,11 +134,11 @@ std::string Core::NoRoom(const Claim& claim, const Ask& ask, uint64_t memory_byt
     for (const auto& [owner, kept] : kept_)
       if (kept.IsOn(host.name) && kept.guests.count(claim.id) != 0 && gpu.kept_for &&
           (memory_bytes > gpu.guest_bytes + claim.held_bytes() ||
-           ask.share_milli > gpu.guest_milli + claim.held_milli()))
+           share_milli > gpu.guest_milli + claim.held_milli()))
         return where + " is kept for a claim before it in the queue";
     uint32_t milli = gpu.free_milli() + claim.held_milli();
-    if (ask.share_milli > milli)
-      return "share " + text(ask.share_milli) + ": " + where + " has " + text(milli) +
+    if (share_milli > milli)
+      return "share " + text(share_milli) + ": " + where + " has " + text(milli) +
              " thousandths for this claim";
   }
   return "";
@@ -157,9 +163,10 @@ void Core::Propose(Claim& claim, const Ask& ask) {
                   "the pool's operator sets it: farcall pool project set");
   if (claim.state == ClaimState::kPreempting) Spare(claim.preempted_by);  // judged anew
   Count(claim, host, false);
-  claim.before = Claim::Before{claim.ask, claim.memory_bytes};
+  claim.before = Claim::Before{claim.ask, claim.memory_bytes, claim.share_milli};
   SetAsk(claim, ask);
   claim.memory_bytes = bytes;
+  claim.share_milli = ChangedShare(claim, ask);
   effects_->quota_revision = ++claim.quota_revision;
   Count(claim, host, true);
   Say("claim_changing", claim.id, claim.host, "");
@@ -184,6 +191,7 @@ void Core::EndChange(Claim& claim, const std::string& refused) {
     claim.change_refused = refused;
     SetAsk(claim, claim.before->ask);
     claim.memory_bytes = claim.before->memory_bytes;
+    claim.share_milli = claim.before->share_milli;
     ++claim.quota_revision;
   }
   claim.before.reset();

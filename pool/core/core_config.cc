@@ -47,6 +47,8 @@ Fields FieldsOf(const Group& group) {
                    {"placer", std::string(ToText(group.placer))},
                    {"max_pending", group.max_pending == 0 ? "" : std::to_string(group.max_pending)},
                    {"max_claims", group.max_claims == 0 ? "" : std::to_string(group.max_claims)}};
+  for (const ModelTflops& one : group.tflops)
+    fields["tflops " + one.model] = TflopsText(one.gflops);
   for (const RoundTrip& one : group.round_trips) {
     const auto& [first, second] = std::minmax(one.from, one.to);
     fields["round_trip " + first + " " + second] = RoundTripText(one.us);

@@ -28,6 +28,7 @@ std::string MilliText(uint32_t milli) {
 std::string AskText(const Ask& ask) {
   std::string text = ask.memory_bytes == 0 ? "a whole GPU" : BytesText(ask.memory_bytes);
   if (ask.share_milli != 0) text += " and " + MilliText(ask.share_milli);
+  if (ask.gflops != 0) text += " and " + TflopsText(ask.gflops);
   if (ask.net_bytes_per_s != 0) text += " and " + ByteRateText(ask.net_bytes_per_s);
   if (ask.count != 1) text += ", " + std::to_string(ask.count) + " times on one host";
   if (!ask.sizes.empty() && !ask.model.empty()) text += ", of model " + ask.model;
@@ -54,12 +55,14 @@ std::string Why(const Claim& claim, const Pass& pass, uint32_t place) {
   add(Filter::kNetwork, "on hosts that allow less of the network");
   add(Filter::kRefused, "refused by the host's ledger");
   add(Filter::kModel, "of another model");
+  add(Filter::kTflops, "with too few TFLOPS, or of models that the table of TFLOPS lacks");
   add(Filter::kMemory, "without the memory (at most " + BytesText(pass.most_free_bytes) + " free)");
   add(Filter::kShare, "without the share (at most " + MilliText(pass.most_free_milli) + " free)");
   add(Filter::kShared, "not free for sharing");
   add(Filter::kKept, "kept for claims before it in the queue");
   add(Filter::kTooFew, "on hosts with too few of them");
-  add(Filter::kQuota, "of models of which its project may have no more");
+  add(Filter::kQuota, claim.share_caps.empty() ? "of models of which its project may have no more"
+                                               : "of which its project may not have so much");
   add(Filter::kReserved, claim.ask.reservation.empty() ? "reserved before it would end"
                                                        : "not reserved for it, or not yet");
   if (!claim.gang.empty())
@@ -96,7 +99,9 @@ std::string FitsIf(const Claim& claim, const Pass& pass, const std::string& limi
   add(Filter::kNotReady, "a silent host reports");
   add(Filter::kClosed, "a closed host is opened (farcall pool uncordon)");
   add(Filter::kTooFew, "one host has all of its GPUs free");
-  add(Filter::kQuota, "its project's quota of that model is raised");
+  add(Filter::kQuota, claim.share_caps.empty() ? "its project's quota of that model is raised"
+                                               : "its project's quota is raised");
+  add(Filter::kTflops, "it asks for fewer TFLOPS, or the table of TFLOPS has more models");
   if (ask.reservation.empty())
     add(Filter::kReserved, "a reservation ends, or its --lifetime ends before one begins");
   if (!claim.gang.empty() && pass.members_now < claim.gang_size)
@@ -160,7 +165,11 @@ Explanation Core::Explain(const Claim& of) const {
   GangPlaces places;
   for (const Claim* member : MembersOf(claim))
     if (!member->host.empty()) places.push_back({member->host, member->devices});
-  if (!IsOver(claim.state)) told.placement = PlacementOf(claim, places);
+  if (!IsOver(claim.state)) {
+    told.placement = PlacementOf(claim, places);
+    told.tflops = ConversionOf(claim);
+    told.share_milli = CountedShare(claim, {});
+  }
   if (claim.state == ClaimState::kPreempting) {
     const Ms left = std::max<Ms>(0, claim.since + timing_.preempt_grace - now_);
     told.why = "on " + claim.host +
@@ -197,7 +206,7 @@ Explanation Core::Explain(const Claim& of) const {
     return told;
   }
   Claim asks = claim;
-  asks.shut_models = ShutModels(claim, false);
+  Shut(&asks, false);
   told.pass = Examine(hosts_, asks);
   told.place_in_queue = PlaceOf(claim);
   told.limit = LimitOf(claim, AskedBy(claim));
@@ -233,7 +242,7 @@ void Core::TellAlternatives(const Claim& claim, Explanation* told) const {
   Claim asks = claim;
   for (uint32_t choice = 0; choice < claim.ask.choices(); ++choice) {
     asks.ask.Choose(choice);
-    asks.shut_models = ShutModels(asks, false);
+    Shut(&asks, false);
     const Pass pass = Examine(hosts_, asks);
     Explanation::Alternative& one = told->alternatives.emplace_back();
     one.size = claim.ask.sizes[choice];
@@ -314,6 +323,9 @@ Explanation Core::Plan(const Ask& asked, uint32_t members,
     if (*places) break;
   }
   told.placement = PlacementOf(claim, places->value_or(GangPlaces()));
+  told.tflops = ConversionOf(claim);
+  if (FindProject(ask.project) != nullptr)
+    told.share_milli = CountedShare(claim, places->value_or(GangPlaces()));
   return told;
 }
 

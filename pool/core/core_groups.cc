@@ -90,8 +90,9 @@ const std::vector<RoundTrip>& Core::RoundTripsOf(const Group& group) const {
 void Core::FileHost(Host& host) {
   host.Arrange();
   std::string group = groups_.size() == 1 ? "" : GroupOfHost(host);
-  if (group == host.group) return;
+  const bool is_moved = group != host.group;
   host.group = std::move(group);
+  if (!Rate(host) && !is_moved) return;
   CapacityCame(&host);
   if (effects_ != nullptr) effects_->shown_hosts.insert(host.name);
 }
@@ -272,8 +273,11 @@ std::string Core::BrokenGroup() const {
       return "group '" + name + "': its counts are not its claims'";
     if (!(sum.demand == state.demand)) return "group '" + name + "': its demand is not its claims'";
   }
-  for (const auto& [name, host] : hosts_)
+  for (const auto& [name, host] : hosts_) {
     if (host.group != GroupOfHost(host)) return "host " + name + " is of another group";
+    if (Host rated = host; Rate(rated))
+      return "host " + name + ": its GPUs' TFLOPS are not its group's";
+  }
   return "";
 }
 

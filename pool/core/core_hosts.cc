@@ -140,6 +140,7 @@ void Core::TakeInventory(Host& host, const HostReport& report) {
   for (Gpu& gpu : host.gpus) gpu.used_bytes = gpu.used_milli = gpu.claims = gpu.exclusive = 0;
   host.Summarise();
   host.Arrange();
+  Rate(host);
   if (!reservations_.empty()) MarkReserved();
   for (const std::string& id : held) Hold(claims_.at(id), true);
   CapacityCame(&host);
@@ -198,7 +199,7 @@ void Core::Adopt(Host& host, const ReportedClaim& told) {
   claim.ask.project = kDefaultProject;
   claim.ask.count = static_cast<uint32_t>(told.devices.size());
   claim.ask.memory_bytes = claim.memory_bytes = told.memory_bytes;
-  claim.ask.share_milli = std::min(told.share_milli, kWholeMilli);
+  claim.ask.share_milli = claim.share_milli = std::min(told.share_milli, kWholeMilli);
   claim.ask.limit_milli = told.limit_milli;
   claim.ask.priority = told.priority;
   claim.ask.seats = told.seats;
@@ -265,7 +266,7 @@ std::vector<Grant> Core::GrantsOf(Host& host) {
     Ms hold = HoldOf(claim);
     claim.was_granted = true;
     claim.granted_until = std::max(claim.granted_until, now_ + OrphanAfter(hold));
-    grants.push_back({id, claim.epoch, claim.devices, claim.memory_bytes, claim.ask.share_milli,
+    grants.push_back({id, claim.epoch, claim.devices, claim.memory_bytes, claim.share_milli,
                       claim.ask.limit_milli, claim.ask.priority, claim.ask.seats, hold,
                       claim.quota_revision, claim.ask.net_bytes_per_s,
                       claim.is_parked || claim.park_by != 0});

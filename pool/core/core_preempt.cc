@@ -74,14 +74,19 @@ bool Core::PreemptBy(const Claim& claim) {
   if ((!by_priority && reclaimable.empty()) || !LimitOf(claim, AskedBy(claim)).empty())
     return false;
   Claim asks = claim;
-  asks.shut_models = ShutModels(claim, /*by_deserved=*/!by_priority);
+  Shut(&asks, /*by_deserved=*/!by_priority);
   std::optional<Eviction> found = FindEviction(
       hosts_, preemptible_on_,
       [&](const Claim& other) {
         return MayLeave(other, claim) || (!reclaimable.empty() && reclaimable.count(&other) != 0);
       },
       asks);
-  if (!found || !LimitOf(claim, AmountsAt(claim, found->places)).empty()) return false;
+  if (!found || !LimitAt(claim, found->places).empty()) return false;
+  // What a claim for TFLOPS takes of its quota is known only now.
+  if (claim.ask.gflops != 0 && !IsDeservedAt(claim, found->places) &&
+      std::any_of(found->victims.begin(), found->victims.end(),
+                  [&](const std::string& id) { return !MayLeave(claims_.at(id), claim); }))
+    return false;
   kept_[claim.id] = {found->places, now_, {}};
   std::set<const Claim*> victims;
   for (const std::string& id : found->victims)

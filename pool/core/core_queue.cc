@@ -18,25 +18,36 @@ std::string Core::ShapeOf(const Claim& claim) const {
   };
   std::string shape;
   // Whichever of its alternatives it has the numbers of.
-  for (const Size& size : ask.sizes)
+  for (const Size& size : ask.sizes) {
     shape += text(size.count, size.memory_bytes, size.share_milli) +
-             std::to_string(size.model.size()) + ' ' + size.model + '\b';
+             std::to_string(size.model.size()) + ' ' + size.model;
+    if (size.gflops != 0) shape += '\x02' + std::to_string(size.gflops);
+    shape += '\b';
+  }
   if (ask.sizes.empty()) shape = text(ask.count, ask.memory_bytes, ask.share_milli);
   const std::string model = ask.sizes.empty() ? ask.model : "";
   shape += std::to_string(ask.net_bytes_per_s) + "psfnt"[static_cast<size_t>(ask.placer)] +
            std::to_string(model.size()) + ' ' + model + ask.host;
+  if (ask.sizes.empty() && ask.gflops != 0) shape += '\x02' + std::to_string(ask.gflops);
   if (!ask.group.empty()) shape += '\x01' + ask.group;
   if (!claim.gang.empty()) shape += '\a' + std::to_string(claim.gang_size);
   if (!ask.selector.is_empty()) shape += '\v' + ToText(ask.selector);
   if (!claim.avoid.empty()) shape += '\n' + claim.id;
   if (!reservations_.empty()) shape += ReservedShapeOf(claim);
-  if (HasModelLimits(claim)) shape += '\t' + ask.project;
+  if (HasOwnFilters(claim)) shape += '\t' + ask.project;
   return shape;
 }
 
-bool Core::HasModelLimits(const Claim& claim) const {
-  for (const ProjectState* at = &projects_.at(claim.ask.project); at != nullptr; at = at->parent)
-    if (!at->project.models.empty()) return true;
+// Whether its projects' limits rule out GPUs that others may have.
+bool Core::HasOwnFilters(const Claim& claim) const {
+  const Ask& ask = claim.ask;
+  const bool has_tflops = ask.sizes.empty()
+                              ? ask.gflops != 0
+                              : std::any_of(ask.sizes.begin(), ask.sizes.end(),
+                                            [](const Size& size) { return size.gflops != 0; });
+  for (const ProjectState* at = &projects_.at(ask.project); at != nullptr; at = at->parent)
+    if (!at->project.models.empty() || (has_tflops && LimitsOf(at->project).share_milli))
+      return true;
   return false;
 }
 
@@ -44,10 +55,11 @@ void Core::Enqueue(const Claim& one) {
   if (!WaitsAsWhole(one)) return;
   const Claim& claim = LeaderOf(one);
   if (claim.is_early) return;
+  claims_.at(claim.id).share_caps.clear();  // its project may have other limits by now
   std::string name = ShapeOf(claim);
   LineKey key(claim.ask.project, claim.tenant);
   Shape& shape = shapes_[name];
-  shape.is_particular = HasModelLimits(claim);
+  shape.is_particular = HasOwnFilters(claim);
   ++pending_count_;
   Line& line = shape.lines[key];
   line.shape = &shape;
@@ -202,9 +214,9 @@ void Core::PlaceKept() {
       if (const Host* host = &hosts_.at(place.host);
           std::find(hosts.begin(), hosts.end(), host) == hosts.end())
         hosts.push_back(host);
-    claim.shut_models = ShutModels(claim, false);
+    Shut(&claim, false);
     std::optional<GangPlaces> places = Look(&hosts, claim);
-    if (places && LimitOf(claim, AmountsAt(claim, *places)).empty()) Put(claim, *places);
+    if (places && LimitAt(claim, *places).empty()) Put(claim, *places);
   }
 }
 
@@ -274,12 +286,12 @@ bool Core::TryPlace(Shape& shape, Claim& claim) {
       is_limited = true;
       continue;
     }
-    claim.shut_models = ShutModels(claim, false);
+    Shut(&claim, false);
     if (has_failed) continue;
     if (is_behind && !std::exchange(has_looked, true)) freed = FreedSince(shape.failed_at);
     const std::optional<GangPlaces> places = Look(freed ? &*freed : nullptr, claim);
     if (!places) continue;
-    if (LimitOf(claim, AmountsAt(claim, *places)).empty()) {
+    if (LimitAt(claim, *places).empty()) {
       Put(claim, *places);
       return true;
     }
@@ -303,6 +315,7 @@ void Core::PutOne(Claim& claim, const Place& place) {
   claim.host = place.host;
   claim.devices = place.devices;
   claim.memory_bytes = BytesOf(claim.ask, host, claim.devices);
+  claim.share_milli = ShareOn(host, claim.devices, claim.ask);
   ++claim.epoch;
   claim.was_granted = false;
   claim.granted_until = 0;
@@ -373,6 +386,9 @@ std::string Core::Broken() const {
           shape->second.lines.at(key).claims.count(claim.rank()) == 0)
         return "claim " + id + " is pending and in no queue";
     }
+    if (const uint32_t share = claim.ask.gflops == 0 ? claim.ask.share_milli : claim.share_milli;
+        claim.share_milli != (HasHost(claim.state) ? share : 0) || claim.share_milli > kWholeMilli)
+      return "claim " + id + " has a share of " + std::to_string(claim.share_milli);
     if (HasHost(claim.state) != !claim.host.empty())
       return "claim " + id + " is " + std::string(ToText(claim.state)) + " with host '" +
              claim.host + "'";

@@ -67,7 +67,11 @@ Amounts Core::AskedBy(const Claim& claim) {
   Amounts amounts;
   amounts.memory_bytes = ask.memory_bytes * devices;
   const bool is_whole = ask.memory_bytes == 0;
-  amounts.share_milli = (is_whole ? kWholeMilli : ask.share_milli) * devices;
+  // Of one for TFLOPS, what is known: AmountsAt has the rest.
+  const uint32_t share_milli = claim.state == ClaimState::kParked && claim.gang.empty()
+                                   ? claim.share_milli
+                                   : ask.share_milli;
+  amounts.share_milli = (is_whole ? kWholeMilli : share_milli) * devices;
   amounts.gpus = is_whole ? devices : 0;
   amounts.net_bytes_per_s = ask.net_bytes_per_s * claim.members();
   amounts.device_milli = amounts.share_milli;
@@ -76,14 +80,25 @@ Amounts Core::AskedBy(const Claim& claim) {
 
 Amounts Core::AmountsAt(const Claim& claim, const GangPlaces& places) const {
   Amounts amounts;
-  for (const Place& place : places) {
-    const Host& host = hosts_.at(place.host);
-    Claim there = claim;
-    there.devices = place.devices;
-    there.memory_bytes = BytesOf(claim.ask, host, place.devices);
-    amounts += AmountsOf(there, host);
-  }
+  ForEachAt(claim, places,
+            [&](const Claim& there, const Host& host) { amounts += AmountsOf(there, host); });
   return amounts;
+}
+
+// Each member as it would be at its place.
+void Core::ForEachAt(const Claim& claim, const GangPlaces& places,
+                     const std::function<void(const Claim&, const Host&)>& call) const {
+  std::vector<const Claim*> parked;  // they have their shares already
+  if (claim.state == ClaimState::kParked) parked = MembersOf(claim);
+  for (size_t i = 0; i < places.size(); ++i) {
+    const Host& host = hosts_.at(places[i].host);
+    Claim there = claim;
+    there.devices = places[i].devices;
+    there.memory_bytes = BytesOf(claim.ask, host, there.devices);
+    there.share_milli =
+        i < parked.size() ? parked[i]->share_milli : ShareOn(host, there.devices, claim.ask);
+    call(there, host);
+  }
 }
 
 std::string Core::LimitOf(const Claim& claim, const Amounts& amounts) const {
@@ -109,6 +124,7 @@ std::string Core::GrowthLimit(const Claim& claim, const Ask& ask, uint64_t memor
   Claim grown = claim;
   grown.ask = ask;
   grown.memory_bytes = memory_bytes;
+  grown.share_milli = ChangedShare(claim, ask);
   const Amounts now = AmountsOf(claim, host), then = AmountsOf(grown, host);
   auto is_more = [&](uint64_t Amounts::*of) { return then.*of > now.*of; };
   if (!is_more(&Amounts::memory_bytes) && !is_more(&Amounts::share_milli) &&

@@ -22,13 +22,14 @@ std::string ShapeOf(const Claim& claim) {
   if (claim.state == ClaimState::kParked || !claim.avoid.empty()) return claim.id;
   std::string shape = std::to_string(ask.count) + ' ' + std::to_string(claim.members()) + ' ' +
                       std::to_string(ask.memory_bytes) + ' ' + std::to_string(ask.share_milli) +
-                      ' ' + std::to_string(ask.net_bytes_per_s) + ' ' +
-                      std::to_string(ask.queue_priority) + ' ' + std::string(ToText(ask.placer)) +
-                      ' ' + ask.model + '\n' + ask.host + '\n' + ask.group + '\n' +
-                      ToText(ask.selector);
+                      ' ' + std::to_string(ask.gflops) + ' ' + std::to_string(ask.net_bytes_per_s) +
+                      ' ' + std::to_string(ask.queue_priority) + ' ' +
+                      std::string(ToText(ask.placer)) + ' ' + ask.model + '\n' + ask.host + '\n' +
+                      ask.group + '\n' + ToText(ask.selector);
   for (const Size& size : ask.sizes)
     shape += '\n' + std::to_string(size.count) + ' ' + std::to_string(size.memory_bytes) + ' ' +
-             std::to_string(size.share_milli) + ' ' + size.model;
+             std::to_string(size.share_milli) + ' ' + std::to_string(size.gflops) + ' ' +
+             size.model;
   return shape;
 }
 
@@ -179,7 +180,8 @@ class PoolCopy::Course {
     Run run{place.host,
             place.devices,
             claim.ask.memory_bytes,
-            claim.ask.share_milli,
+            claim.state == ClaimState::kParked ? claim.share_milli
+                                               : ShareOn(host, place.devices, claim.ask),
             claim.ask.memory_bytes == 0,
             now,
             LifetimeEnd(claim)};

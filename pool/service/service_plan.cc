@@ -16,12 +16,13 @@ void Put(const StartEstimate& estimate, pb::Explanation* told) {
 }
 
 // What the claim counts in its project, and what that one deserves.
-void PutCost(const Core& core, const Ask& ask, uint32_t members, pb::Explanation* told) {
+void PutCost(const Core& core, const Ask& ask, uint32_t members, uint64_t share_milli,
+             pb::Explanation* told) {
   const uint64_t devices = uint64_t{ask.count} * std::max(members, 1u);
   const bool is_whole = ask.memory_bytes == 0;
   pb::ResourceUse* cost = told->mutable_cost();
   cost->set_memory_bytes(ask.memory_bytes * devices);
-  cost->set_share_milli((is_whole ? 1000 : ask.share_milli) * devices);
+  cost->set_share_milli(share_milli);
   cost->set_gpus(is_whole ? devices : 0);
   const ProjectState* state = core.FindProject(ask.project.empty() ? kDefaultProject : ask.project);
   if (state == nullptr) return;
@@ -45,9 +46,10 @@ Outcome Service::Explain(const Caller& caller, const pb::ClaimName& name, pb::Ex
   controller_->Read([&](const Core& core, Ms now) {
     const Claim* claim = core.Find(name.id());
     if (claim == nullptr || !caller.Sees(claim->tenant, ProjectOf(*claim))) return;
-    *told = ToProto(core.Explain(*claim));
+    const Explanation explained = core.Explain(*claim);
+    *told = ToProto(explained);
     told->set_members(claim->gang_size);
-    PutCost(core, claim->ask, claim->gang_size, told);
+    PutCost(core, claim->ask, claim->gang_size, explained.share_milli, told);
     outcome = {};
     if (!WaitsForPlace(claim->state)) return;
     waits = claim->gang.empty() ? claim->id : core.FindGang(claim->gang).front()->id;
@@ -73,17 +75,21 @@ Outcome Service::PlanFor(const Caller&, const pb::ClaimRequest& request, uint32_
     return Failed(400, "invalid", "begin: a plan is for now", "begin", "leave it out");
   std::optional<PoolCopy> copy;
   bool is_known = true, has_group = true;
+  std::optional<Refusal> tflops_fault;
   controller_->Read([&](const Core& core, Ms now) {
     is_known = ask.reservation.empty() || core.reservations().count(ask.reservation) != 0;
     ask = core.Completed(ask);
     has_group = core.FindGroup(NameOfGroup(ask.group)) != nullptr;
     if (!is_known || !has_group) return;
+    tflops_fault = core.TflopsFault(ask);
+    if (tflops_fault) return;
     std::optional<GangPlaces> places;
-    *told = ToProto(core.Plan(ask, members, &places));
+    const Explanation plan = core.Plan(ask, members, &places);
+    *told = ToProto(plan);
     told->set_state("plan");
     told->set_members(members);
     told->set_fits_now(places.has_value());
-    PutCost(core, ask, members, told);
+    PutCost(core, ask, members, plan.share_milli, told);
     copy.emplace(core, now, kMaxPage);
     if (!places) return;
     told->set_host(places->front().host);
@@ -97,6 +103,7 @@ Outcome Service::PlanFor(const Caller&, const pb::ClaimRequest& request, uint32_
   if (!has_group)
     return Failed(400, "invalid", "there is no group '" + ask.group.substr(0, 64) + "'", "group",
                   "farcall pool group list shows them");
+  if (tflops_fault) return Of(*tflops_fault);
   if (!copy) return {};
   copy->Add(ask, members);
   Put(EstimateStart(*copy, "plan"), told);

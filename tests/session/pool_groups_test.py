@@ -167,6 +167,60 @@ class Groups(PoolCase):
         wrong = self.cli(pool, "apply", "-f", path, code=2)
         self.assertIn("'an hour': write a time up to 10s, as 300us", wrong)
 
+    def test_tflops_become_a_share_of_the_gpu(self):
+        pool = self.serve()
+        self.host(pool, "one")
+        name = pool.hosts()["one"]["gpus"][0]["name"]
+        wrong = self.cli(pool, "request", "--mem", "1MiB", "--tflops", "5", code=1)
+        self.assertIn("5 TFLOPS: group 'default' has no table of models' TFLOPS", wrong)
+        self.cli(pool, "group", "set", "default", "--model-tflops", "A100=312,H 9=0.5")
+        shown = self.cli(pool, "group", "show", "default")
+        self.assertIn("  TFLOPS of A100: 312\n  TFLOPS of H 9: 0.5\n", shown)
+        wrong = self.cli(pool, "request", "--mem", "1MiB", "--tflops", "5", "--model", name, code=1)
+        self.assertIn(f"model '{name}' is not in the table of TFLOPS of group 'default'", wrong)
+        planned = self.cli(pool, "plan", "--mem", "1MiB", "--tflops", "5", code=5)
+        self.assertIn(f"  5 TFLOPS are not known of {name}\n", planned)
+        path = self.store.with_name("tflops.yaml")
+        path.write_text(f"groups:\n  - name: default\n    model_tflops: {{'{name}': 20}}\n")
+        made = self.cli(pool, "apply", "-f", path)
+        self.assertIn(f"  tflops {name}: none -> 20 TFLOPS\n", made)
+        self.assertEqual(pool.hosts()["one"]["gpus"][0]["tflops"], 20)
+        asked = self.cli(pool, "request", "--mem", "1MiB", "--tflops", "5", "--json")
+        claim = json.loads(asked)
+        self.assertEqual((claim["state"], claim["share_milli"]), ("bound", 250))
+        self.assertEqual(claim["request"]["tflops"], 5)
+        self.assertIn("  5 TFLOPS (25 %)", self.cli(pool, "list"))
+        self.assertIn(
+            f"  5 TFLOPS are 25 % of {name} (20 TFLOPS)\n", self.cli(pool, "explain", claim["id"])
+        )
+        other = json.loads(
+            self.cli(
+                pool, "request", "--mem", "1MiB", "--tflops", "16", "--or", "mem=1MiB,tflops=4",
+                "--json",
+            )
+        )  # fmt: skip
+        self.assertEqual((other["alternative"], other["share_milli"]), (1, 200))
+        self.cli(pool, "release", other["id"])
+        wrong = self.cli(pool, "request", "--or", "tflops=4,share=5%", code=2)
+        self.assertIn("or tflops=40 instead of the share", wrong)
+        wrong = self.cli(pool, "set", claim["id"], "--share", "50%", code=1)
+        self.assertIn("asks for 5 TFLOPS: its share follows from its GPU", wrong)
+        status, error = pool.call("POST", "/v1/claims", {"tflops": 5, "share_milli": 100})
+        self.assertEqual((status, error["field"]), (400, "tflops"))
+        status, error = pool.call("POST", "/v1/claims", {"tflops": -1})
+        self.assertEqual((status, error["message"]), (400, "tflops -1: 0.001 to 100000"))
+        wrong = self.cli(pool, "request", "--tflops", "many", code=2)
+        self.assertIn("'many': a number from 0.001 to 100000, as 40", wrong)
+        wrong = self.cli(pool, "group", "set", "default", "--model-tflops", "A100", code=2)
+        self.assertIn("'A100': write a model and its TFLOPS", wrong)
+        # A new controller knows the share that the claim has.
+        addresses = pool.addresses()
+        pool.stop()
+        pool = self.serve(**addresses)
+        self.assertEqual(pool.claim(claim["id"])["share_milli"], 250)
+        until(lambda: pool.hosts()["one"]["state"] == "ready", what="its host")
+        until(lambda: pool.hosts()["one"]["gpus"][0]["used_milli"] == 250, what="its claim's share")
+
     def test_topology_is_asked_for_by_a_claim(self):
         pool = self.serve()
         self.host(pool, "one")

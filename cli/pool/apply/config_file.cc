@@ -154,6 +154,7 @@ class Reader {
          {"projects", list([](pb::Group* g, std::string t) { g->add_projects(std::move(t)); })},
          {"sequencer", text([](pb::Group* g, std::string t) { g->set_sequencer(std::move(t)); })},
          {"placer", text([](pb::Group* g, std::string t) { g->set_placer(std::move(t)); })},
+         {"model_tflops", [&](const YAML::Node& n) { Tflops(n, group); }},
          {"round_trips",
           [&](const YAML::Node& n) {
             Each(n, [&](const YAML::Node& one) { RoundTrip(one, group->add_round_trips()); });
@@ -161,6 +162,21 @@ class Reader {
          {"max_pending", number(&pb::Group::set_max_pending)},
          {"max_claims", number(&pb::Group::set_max_claims)}});
     if (group->name().empty()) Throw(node, "a group without a name");
+  }
+
+  // As {A100: 312}.
+  void Tflops(const YAML::Node& node, pb::Group* group) {
+    if (node.IsNull()) return;
+    if (!node.IsMap()) Throw(node, "model_tflops: models with their TFLOPS belong here");
+    for (const auto& one : node) {
+      pb::ModelTflops* model = group->add_model_tflops();
+      model->set_model(Text(one.first));
+      double tflops = 0;
+      if (!ReadTflops(Text(one.second), &tflops))
+        Throw(one.second,
+              "'" + Printable(Text(one.second), 64) + "': TFLOPS are 0.001 to 100000, as 312");
+      model->set_tflops(tflops);
+    }
   }
 
   void RoundTrip(const YAML::Node& node, pb::ZoneRoundTrip* trip) {

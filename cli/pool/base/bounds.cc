@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/pool/base/bounds.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <iterator>
 #include <string_view>
 
 #include "cli/pool/base/call.h"
+#include "cli/pool/base/flag_values.h"
 #include "proto/printable.h"
 #include "settings/byte_count.h"
 
@@ -74,15 +77,30 @@ std::string CheckBounds(const std::string& text) {
 
 bool ParseSize(const std::string& text, pool::v1::ClaimSize* size) {
   constexpr uint64_t kMaxGpus = 64, kMaxMilli = 1000;
+  constexpr char kTflopsWord[] = "tflops=";
+  // TFLOPS are what bounds have none of.
+  std::string bounded;
+  double tflops = 0;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t end = std::min(text.find(',', at), text.size());
+    const std::string one = text.substr(at, end - at);
+    at = end + 1;
+    if (one.rfind(kTflopsWord, 0) != 0)
+      bounded += (bounded.empty() ? "" : ",") + one;
+    else if (tflops != 0 || !ReadTflops(one.substr(std::size(kTflopsWord) - 1), &tflops))
+      return false;
+  }
   GivenBounds given;
-  if (text == "none" || !ParseBounds(text, &given)) return false;
+  if (bounded == "none" || (!ParseBounds(bounded, &given) && (tflops == 0 || !bounded.empty())))
+    return false;
   const pool::v1::ResourceBounds& bounds = given.bounds;
   if (bounds.has_gpus() && (bounds.gpus() == 0 || bounds.gpus() > kMaxGpus)) return false;
-  if (bounds.share_milli() > kMaxMilli) return false;
+  if (bounds.share_milli() > kMaxMilli || (tflops != 0 && bounds.share_milli() != 0)) return false;
   size->set_count(bounds.has_gpus() ? static_cast<uint32_t>(bounds.gpus()) : 1);
   size->set_memory_bytes(bounds.memory_bytes());
   size->set_share_milli(static_cast<uint32_t>(bounds.share_milli()));
   size->set_model(given.model);
+  size->set_tflops(tflops);
   return true;
 }
 
@@ -90,7 +108,9 @@ std::string CheckSize(const std::string& text) {
   pool::v1::ClaimSize size;
   return ParseSize(text, &size)
              ? ""
-             : "'" + text + "': write gpus=2,mem=40GiB,share=50%,model=A100 or a part of it";
+             : "'" + text +
+                   "': write gpus=2,mem=40GiB,share=50%,model=A100 or a part of it, or tflops=40 "
+                   "instead of the share";
 }
 
 std::string SizeText(const pool::v1::ClaimSize& size) {
@@ -100,6 +120,11 @@ std::string SizeText(const pool::v1::ClaimSize& size) {
     char share[32];
     std::snprintf(share, sizeof(share), " %g%%", size.share_milli() / 10.0);
     text += share;
+  }
+  if (size.tflops() != 0) {
+    char tflops[32];
+    std::snprintf(tflops, sizeof(tflops), " %.9g TFLOPS", size.tflops());
+    text += tflops;
   }
   return size.model().empty() ? text : text + " of " + Printable(size.model());
 }

@@ -51,6 +51,17 @@ bool ReadMicroseconds(const std::string& text, uint32_t* us) {
   return true;
 }
 
+bool ReadTflops(const std::string& text, double* tflops) {
+  const char* const end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, *tflops);
+  return error == std::errc() && at == end && *tflops >= 0.001 && *tflops <= 100'000;
+}
+
+std::string CheckTflops(const std::string& text) {
+  double tflops = 0;
+  return ReadTflops(text, &tflops) ? "" : "'" + text + "': a number from 0.001 to 100000, as 40";
+}
+
 int WriteTokenFile(const std::string& path, const std::string& token) {
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   const std::string line = token + "\n";

@@ -11,6 +11,7 @@
 
 #include "pool/core/model/round_trips.h"
 #include "pool/core/model/selector.h"
+#include "pool/core/model/tflops.h"
 #include "pool/core/model/types.h"
 
 namespace farcall::pool {
@@ -28,6 +29,8 @@ struct Group {
   Placer placer = Placer::kUnnamed;   // of claims that name none; kUnnamed: the pool's
   // For `near`; none: those of the default group.
   std::vector<RoundTrip> round_trips;
+  // What claims for TFLOPS go by; none: those of the default group.
+  std::vector<ModelTflops> tflops;
   uint32_t max_pending = 0, max_claims = 0;  // of claims that wait, that have a place; 0: no bound
   uint64_t revision = 0;
   bool operator==(const Group&) const = default;

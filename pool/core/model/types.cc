@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "pool/core/model/tflops.h"
 #include "settings/byte_rate.h"
 
 namespace farcall::pool {
@@ -71,7 +72,16 @@ void Ask::Choose(uint32_t which) {
   count = size.count;
   memory_bytes = size.memory_bytes;
   share_milli = size.share_milli;
+  gflops = size.gflops;
   model = size.model;
+}
+
+uint32_t ShareOn(const Host& host, const std::vector<uint32_t>& devices, const Ask& ask) {
+  if (ask.gflops == 0) return ask.share_milli;
+  uint32_t most = 0;
+  for (uint32_t device : devices)
+    if (device < host.gpus.size()) most = std::max(most, ShareOn(host.gpus[device], ask));
+  return std::min(most, kWholeMilli);
 }
 
 bool MayBecome(ClaimState from, ClaimState to) {
@@ -149,6 +159,15 @@ std::pair<std::string, std::string> FaultOf(const Ask& ask) {
   if (ask.limit_milli != 0 && ask.share_milli > ask.limit_milli)
     return {"share " + text(ask.share_milli) + " above its limit " + text(ask.limit_milli),
             "share_milli"};
+  if (ask.gflops > kMaxGflops) return {TflopsText(ask.gflops) + ": 0.001 to 100000", "tflops"};
+  if (ask.gflops != 0 && ask.share_milli != 0)
+    return {"share " + text(ask.share_milli) + " and " + TflopsText(ask.gflops) +
+                ": give one of them, the share follows from the GPU",
+            "tflops"};
+  if (ask.gflops != 0 && ask.limit_milli != 0)
+    return {"limit " + text(ask.limit_milli) + " and " + TflopsText(ask.gflops) +
+                ": leave the limit out, the share follows from the GPU",
+            "limit_milli"};
   if (ask.net_bytes_per_s != 0 &&
       (ask.net_bytes_per_s < kLeastBytesPerSecond || ask.net_bytes_per_s > kMaxBytesPerSecond))
     return {"network " + text(ask.net_bytes_per_s) + " bytes a second: " +

@@ -52,6 +52,7 @@ struct Size {
   uint64_t memory_bytes = 0;
   uint32_t share_milli = 0;
   std::string model;
+  uint32_t gflops = 0;
   bool operator==(const Size&) const = default;
 };
 inline constexpr size_t kMaxSizes = 8;
@@ -61,6 +62,7 @@ struct Ask {
   uint32_t count = 1;            // GPUs, all of one host
   uint64_t memory_bytes = 0;     // on each; 0: a whole GPU that nobody else is on
   uint32_t share_milli = 0;      // guaranteed; 0: none
+  uint32_t gflops = 0;           // thousandths of TFLOPS, instead of a share; 0: none
   uint32_t limit_milli = 0;      // cap; 0: none
   uint64_t net_bytes_per_s = 0;  // both directions together; 0: what its host allows
   uint8_t priority = 0;  // class of device time, as QuotaRequest has it: 0 normal, 1 high, 2 low
@@ -122,6 +124,7 @@ struct Claim {
   std::string host;                                // empty: none
   std::vector<uint32_t> devices;                   // of that host
   uint64_t memory_bytes = 0;                       // on each of them
+  uint32_t share_milli = 0;                        // the same; 0: it has no place
   uint64_t quota_revision = 0;                     // +1 by each change of what was asked
   std::string gang;  // it has its place with the others of this gang, or none; empty: alone
   uint32_t member = 0, gang_size = 0;  // its number there, from 0, and how many there are
@@ -129,6 +132,7 @@ struct Claim {
   struct Before {
     Ask ask;
     uint64_t memory_bytes = 0;
+    uint32_t share_milli = 0;
   };
   std::optional<Before> before;
   bool is_parked = false;  // of kParked, and of kReleasing after it
@@ -150,6 +154,12 @@ struct Claim {
   bool is_reclaimed = false;  // and for the sake of that one's quota
   // Of kPending, while a place is looked for: models of which its project may have no more.
   std::vector<std::string> shut_models;
+  // Of one for TFLOPS, whose share its GPUs decide: what that may be, by its projects' bounds.
+  struct ShareCap {
+    std::string model;  // on GPUs of it alone; empty: on all
+    uint64_t milli = 0;
+  };
+  std::vector<ShareCap> share_caps;
   bool is_early = false;          // of kPending: its begin has not come
   uint64_t reservation = 0;       // the number of the one it names; 0: none
   Ms ends = kNever;               // by its lifetime
@@ -163,9 +173,7 @@ struct Claim {
   // Of its host's memory, while it is parked.
   uint64_t slab_bytes() const { return memory_bytes * devices.size(); }
   uint64_t held_bytes() const { return std::max(memory_bytes, before ? before->memory_bytes : 0); }
-  uint32_t held_milli() const {
-    return std::max(ask.share_milli, before ? before->ask.share_milli : 0);
-  }
+  uint32_t held_milli() const { return std::max(share_milli, before ? before->share_milli : 0); }
   bool is_exclusive() const {
     return ask.memory_bytes == 0 || (before && before->ask.memory_bytes == 0);
   }
@@ -181,6 +189,7 @@ struct GpuUse {
 struct Gpu : GpuUse {
   std::string name, uuid;
   uint64_t memory_bytes = 0;
+  uint32_t gflops = 0;                // by its group's table of models; 0: its model is not in it
   std::optional<uint32_t> numa_node;  // of its host, as that reports it
   uint32_t link = 0, node = 0;        // its NVLink group's and NUMA node's number; 0: not known
   // Kept for a claim that waits long, or for which others leave: what claims behind it may have
@@ -294,6 +303,24 @@ struct Grant {
   uint64_t net_bytes_per_s = 0;
   bool is_parked = false;  // its memory is to leave its devices; false: it is to come back
 };
+
+// What the claim's TFLOPS, or its share, come to of that GPU's time, rounded up. More than
+// kWholeMilli: the GPU is too slow, or its TFLOPS are not known.
+inline uint32_t ShareOn(const Gpu& gpu, uint32_t gflops, uint32_t share_milli) {
+  if (gflops == 0) return share_milli;
+  const uint64_t milli =
+      gpu.gflops == 0 ? UINT64_MAX : (uint64_t{gflops} * kWholeMilli + gpu.gflops - 1) / gpu.gflops;
+  return static_cast<uint32_t>(std::min<uint64_t>(milli, kWholeMilli + 1));
+}
+inline uint32_t ShareOn(const Gpu& gpu, const Ask& ask) {
+  return ShareOn(gpu, ask.gflops, ask.share_milli);
+}
+// The most on any of these, which a claim finds equally fast.
+uint32_t ShareOn(const Host& host, const std::vector<uint32_t>& devices, const Ask& ask);
+// What the claim needs of that GPU: one that is parked has its share already.
+inline uint32_t NeededShare(const Gpu& gpu, const Claim& claim) {
+  return claim.state == ClaimState::kParked ? claim.share_milli : ShareOn(gpu, claim.ask);
+}
 
 // What a host may be called: 1 to 64 letters, digits and . _ -
 bool IsHostName(std::string_view name);

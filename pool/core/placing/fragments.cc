@@ -37,7 +37,7 @@ Free FreeOf(const Gpu& gpu, const GpuUse& use) {
 GpuUse With(GpuUse use, const Gpu& gpu, const Ask& ask) {
   const bool is_whole = ask.memory_bytes == 0;
   use.used_bytes += is_whole ? gpu.memory_bytes : ask.memory_bytes;
-  use.used_milli += ask.share_milli;
+  use.used_milli += ShareOn(gpu, ask);
   use.claims += 1;
   use.exclusive += is_whole ? 1 : 0;
   return use;
@@ -45,8 +45,10 @@ GpuUse With(GpuUse use, const Gpu& gpu, const Ask& ask) {
 
 bool IsUseful(const Free& free, const Gpu& gpu, const Size& size) {
   if (!size.model.empty() && gpu.name.find(size.model) == std::string::npos) return false;
+  const uint32_t share_milli = ShareOn(gpu, size.gflops, size.share_milli);
+  if (share_milli > kWholeMilli) return false;
   if (size.memory_bytes == 0) return free.is_empty;
-  return free.bytes >= size.memory_bytes && free.milli >= size.share_milli && free.part > 0;
+  return free.bytes >= size.memory_bytes && free.milli >= share_milli && free.part > 0;
 }
 
 // One host: what is free on each GPU, and sums of it for each typical size, so that another state
@@ -77,7 +79,7 @@ class OneHost {
   // Whether two GPUs are alike for all that is asked here.
   bool AreAlike(uint32_t a, uint32_t b) const {
     return free_[a] == free_[b] && host_.gpus[a].memory_bytes == host_.gpus[b].memory_bytes &&
-           host_.gpus[a].name == host_.gpus[b].name;
+           host_.gpus[a].name == host_.gpus[b].name;  // and so of as many TFLOPS
   }
 
  private:
@@ -132,9 +134,9 @@ class OneHost {
 Demand::Key Demand::KeyOf(const Ask& ask) {
   if (!ask.sizes.empty()) {
     const Size& first = ask.sizes.front();
-    return {first.count, first.memory_bytes, first.share_milli, first.model};
+    return {first.count, first.memory_bytes, first.share_milli, first.model, first.gflops};
   }
-  return {ask.count, ask.memory_bytes, ask.share_milli, ask.model};
+  return {ask.count, ask.memory_bytes, ask.share_milli, ask.model, ask.gflops};
 }
 
 void Demand::Add(const Ask& ask) {
@@ -155,8 +157,8 @@ const std::vector<Demand::Typical>& Demand::typical() const {
   typical_.clear();
   double all = 0;
   for (const auto& [key, count] : counts_) {
-    const auto& [gpus, bytes, milli, model] = key;
-    typical_.push_back({{gpus, bytes, milli, model}, static_cast<double>(count)});
+    const auto& [gpus, bytes, milli, model, gflops] = key;
+    typical_.push_back({{gpus, bytes, milli, model, gflops}, static_cast<double>(count)});
     all += static_cast<double>(count);
   }
   std::stable_sort(typical_.begin(), typical_.end(),

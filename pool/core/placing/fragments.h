@@ -32,7 +32,7 @@ class Demand {
   bool operator==(const Demand& other) const { return counts_ == other.counts_; }
 
  private:
-  using Key = std::tuple<uint32_t, uint64_t, uint32_t, std::string>;
+  using Key = std::tuple<uint32_t, uint64_t, uint32_t, std::string, uint32_t>;
   static Key KeyOf(const Ask& ask);
   std::map<Key, uint64_t> counts_;
   mutable std::vector<Typical> typical_;

@@ -22,7 +22,7 @@ double LeftOver(const Gpu& gpu, const Ask& ask) {
   double memory = gpu.memory_bytes == 0 ? 0
                                         : static_cast<double>(gpu.free_bytes() - bytes) /
                                               static_cast<double>(gpu.memory_bytes);
-  return memory + static_cast<double>(gpu.free_milli() - ask.share_milli) / kWholeMilli;
+  return memory + static_cast<double>(gpu.free_milli() - ShareOn(gpu, ask)) / kWholeMilli;
 }
 
 // For another claim than the one of that rank.
@@ -40,6 +40,17 @@ bool IsTooFull(const Host& host, const Ask& ask) {
 }
 
 }  // namespace
+
+bool MixesTflops(const Host& host, const Ask& ask) {
+  if (ask.gflops == 0 || ask.count == 1) return false;
+  uint32_t of_first = 0;
+  for (const Gpu& gpu : host.gpus) {
+    if (!HasModel(gpu, ask) || ShareOn(gpu, ask) > kWholeMilli) continue;
+    if (of_first != 0 && gpu.gflops != of_first) return true;
+    of_first = gpu.gflops;
+  }
+  return false;
+}
 
 double Emptiness(const Host& host) {
   double all = 0;
@@ -61,6 +72,7 @@ Filter JudgeHost(const Host& host, const Claim& claim) {
   if (host.is_closed()) return Filter::kClosed;
   if (host.state != HostState::kReady) return Filter::kNotReady;
   if (claim.avoid.count(host.name) != 0) return Filter::kRefused;
+  if (MixesTflops(host, claim.ask)) return Filter::kTflops;
   return Filter::kNone;
 }
 
@@ -71,26 +83,31 @@ Filter JudgeGpu(const Gpu& gpu, const Claim& claim) {
 Filter JudgeGpu(const Gpu& gpu, const GpuUse& use, const Claim& claim) {
   const Ask& ask = claim.ask;
   if (!HasModel(gpu, ask)) return Filter::kModel;
+  const uint32_t share_milli = NeededShare(gpu, claim);
+  if (share_milli > kWholeMilli) return Filter::kTflops;
   if (IsReserved(gpu, claim)) return Filter::kReserved;
   for (const std::string& model : claim.shut_models)
     if (gpu.name.find(model) != std::string::npos) return Filter::kQuota;
+  for (const Claim::ShareCap& cap : claim.share_caps)
+    if (share_milli > cap.milli && gpu.name.find(cap.model) != std::string::npos)
+      return Filter::kQuota;
   bool wants_all = ask.memory_bytes == 0;
   if (ask.memory_bytes > gpu.memory_bytes) return Filter::kMemory;
   if (use.exclusive != 0 || (wants_all && use.claims != 0)) return Filter::kShared;
   if (ask.memory_bytes > gpu.memory_bytes - std::min(gpu.memory_bytes, use.used_bytes))
     return Filter::kMemory;
-  if (ask.share_milli > kWholeMilli - std::min(kWholeMilli, use.used_milli)) return Filter::kShare;
+  if (share_milli > kWholeMilli - std::min(kWholeMilli, use.used_milli)) return Filter::kShare;
   if (IsKept(gpu, claim.rank()) &&
-      (wants_all || ask.memory_bytes > gpu.guest_bytes || ask.share_milli > gpu.guest_milli))
+      (wants_all || ask.memory_bytes > gpu.guest_bytes || share_milli > gpu.guest_milli))
     return Filter::kKept;
   return Filter::kNone;
 }
 
 std::string_view ToText(Filter filter) {
   constexpr std::array<std::string_view, kFilters> kNames = {
-      "fits",  "host_not_ready", "host_closed", "other_host", "network", "refused_by_host",
-      "model", "memory",         "share",       "shared",     "kept",    "too_few_on_host",
-      "quota", "selector",       "reserved",    "other_group"};
+      "fits",  "host_not_ready", "host_closed", "other_host",  "network", "refused_by_host",
+      "model", "memory",         "share",       "shared",      "kept",    "too_few_on_host",
+      "quota", "selector",       "reserved",    "other_group", "tflops"};
   return kNames[static_cast<size_t>(filter)];
 }
 
@@ -200,7 +217,10 @@ Pass Examine(const Hosts& hosts, const Claim& claim) {
         pass.most_free_milli = std::max(pass.most_free_milli, gpu.free_milli());
       fit += by == Filter::kNone ? 1 : 0;
       ++pass.removed[static_cast<size_t>(by)];
-      ever += HasModel(gpu, ask) && ask.memory_bytes <= gpu.memory_bytes ? 1 : 0;
+      ever += HasModel(gpu, ask) && ask.memory_bytes <= gpu.memory_bytes &&
+                      ShareOn(gpu, ask) <= kWholeMilli && !MixesTflops(host, ask)
+                  ? 1
+                  : 0;
     }
     bool is_possible = by_host != Filter::kOtherHost && by_host != Filter::kNetwork &&
                        by_host != Filter::kSelector && by_host != Filter::kGroup;

@@ -38,8 +38,9 @@ enum class Filter : uint8_t {
   kSelector,   // its selector wants other labels
   kReserved,   // a reservation has it, or would before the claim ends; or not the one that it names
   kGroup,      // its host is of another group
+  kTflops,     // its model's TFLOPS are too few, or not known, or not those of its host's others
 };
-inline constexpr size_t kFilters = 16;
+inline constexpr size_t kFilters = 17;
 std::string_view ToText(Filter filter);
 
 // How a pass over all GPUs went: why a claim waits.
@@ -58,6 +59,10 @@ inline bool IsReserved(const Gpu& gpu, const Claim& claim) {
   if (claim.reservation != 0) return gpu.reserved != claim.reservation || gpu.reserved_from != 0;
   return gpu.reserved != 0 && claim.ends > gpu.reserved_from;
 }
+
+// Whether those of the host's GPUs that could do what the claim asks for differ in TFLOPS. A claim
+// has the same share of each of its GPUs, so one for several of them needs equally fast ones.
+bool MixesTflops(const Host& host, const Ask& ask);
 
 // What rules the host out for the claim, and the GPU on a host that is not.
 Filter JudgeHost(const Host& host, const Claim& claim);

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr const char* kWords[] = {"mem", "share", "limit", "priority", "model", "placer"};
+constexpr const char* kWords[] = {"mem", "share", "limit", "priority", "model", "placer", "tflops"};
 constexpr size_t kMaxWord = 256;
 constexpr size_t kMaxGpus = 1024;
 
@@ -134,6 +134,10 @@ Result<Ask> AskOf(const ClaimObject& claim, const ClaimClass* of_class) {
                                 given->second, &ask));
     }
   }
+  if (ask.request.tflops() != 0 &&
+      (ask.request.share_milli() != 0 || ask.request.limit_milli() != 0))
+    return Status(Code::kInvalid,
+                  "spec.tflops: leave share and limit out, they follow from the GPU's model");
   if (ask.request.limit_milli() != 0 && ask.request.share_milli() > ask.request.limit_milli())
     return Status(Code::kInvalid, "spec.limit: less than the share");
   return ask;

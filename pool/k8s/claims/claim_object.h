@@ -50,7 +50,7 @@ struct ClaimObject {
   std::vector<std::string> finalizers;
   std::string class_name;  // "": none
   uint32_t count = 1;
-  std::map<std::string, std::string> words;  // mem, share, limit, priority, model, placer
+  std::map<std::string, std::string> words;  // mem, share, limit, ...: kWords
   std::string wrong;                         // why its spec is none; "": it is one
   ClaimStatus status;
 

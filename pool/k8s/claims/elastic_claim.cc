@@ -27,6 +27,12 @@ std::string TextOf(const Json& object, std::initializer_list<const char*> names)
   return "";
 }
 
+// "elasticgpu.io/gpu-tflops", which no table of the scheme has, and the provisioner's.
+bool IsTflops(const std::string& name) {
+  return name == "elasticgpu.io/gpu-tflops" || name == "elasticgpu.com/gpu-tflops" ||
+         name == std::string(kOfProvisioner) + "gpu-tflops";
+}
+
 // A resource as the table of aliases has it: its name and its quantity.
 void AddResource(const std::string& name, const Json& value,
                  std::map<Scheme, std::map<std::string, std::string>>* asked) {
@@ -49,12 +55,22 @@ void AddResource(const std::string& name, const Json& value,
 Status ReadResources(const Json& spec, ClaimObject* claim) {
   const Json& resources = Member(spec, "resources");
   std::map<Scheme, std::map<std::string, std::string>> asked;
+  std::optional<std::string> tflops;
   for (const char* list : {"limits", "requests"}) {
     const Json& given = Member(resources, list);
     if (given.size() > kMaxResources)
       return {Code::kInvalid, std::string("spec.resources.") + list + ": more than 16 resources"};
-    for (const auto& [name, value] : given.items()) AddResource(name, value, &asked);
+    for (const auto& [name, value] : given.items())
+      if (IsTflops(name))
+        tflops = value.is_string()   ? value.get<std::string>()
+                 : value.is_number() ? value.dump()
+                                     : "";
+      else
+        AddResource(name, value, &asked);
   }
+  if (tflops && asked.empty())
+    return {Code::kInvalid, "spec.resources: gpu-tflops " + Quoted(*tflops) +
+                                ": a part of a GPU needs elasticgpu.io/gpu-memory as well"};
   if (asked.empty())
     return {Code::kInvalid,
             "spec.resources.requests: write what it asks, such as elasticgpu.io/gpu-memory: 4096"};
@@ -71,6 +87,7 @@ Status ReadResources(const Json& spec, ClaimObject* claim) {
             "spec.resources: " + std::to_string((*ask)->count) + " GPUs: a claim has at most 64"};
   claim->count = static_cast<uint32_t>((*ask)->count);
   claim->words = WordsOf(**ask);
+  if (tflops) claim->words["tflops"] = *tflops;
   return {};
 }
 

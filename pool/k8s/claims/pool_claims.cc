@@ -252,12 +252,21 @@ Result<pb::Claim> PoolClaims::Request(const ClaimObject& object, Ask ask, uint64
 }
 
 Status PoolClaims::Change(const std::string& id, Ask ask) {
+  {
+    std::lock_guard lock(mutex_);
+    auto at = known_.claims.find(id);
+    if (at != known_.claims.end() && at->second.request().tflops() != ask.request.tflops())
+      return {Code::kInvalid,
+              "spec.tflops: they stay what the claim was made with; delete it and make another"};
+  }
   FARCALL_TRY(SizeMemory(&pool_, &ask));
   pb::ClaimChange change;
   change.set_id(id);
   change.set_memory_bytes(ask.request.memory_bytes());
-  change.set_share_milli(ask.request.share_milli());
-  change.set_limit_milli(ask.request.limit_milli());
+  if (ask.request.tflops() == 0) {  // else its share stays what they came to
+    change.set_share_milli(ask.request.share_milli());
+    change.set_limit_milli(ask.request.limit_milli());
+  }
   change.set_class_(ask.request.class_().empty() ? "normal" : ask.request.class_());
   change.set_wait_ms(kChangeWaitMs);
   pb::Claim claim;

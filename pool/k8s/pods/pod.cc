@@ -19,7 +19,8 @@ using Json = nlohmann::json;
 
 constexpr char kPrefix[] = "farcall.io/";
 constexpr size_t kMaxModel = 256;  // the pool's
-constexpr std::string_view kWords[] = {"mem", "share", "limit", "priority", "model", "placer"};
+constexpr std::string_view kWords[] = {"mem",   "share",  "limit", "priority",
+                                       "model", "placer", "tflops"};
 
 void ReadContainers(const Json& spec, const char* list, Pod* pod) {
   auto containers = spec.find(list);
@@ -194,14 +195,22 @@ Status ReadAskWord(const std::string& name, const std::string& key, const std::s
     if (value.empty() || value.size() > kMaxModel || !IsUtf8(value))
       return Wrong(name, value, "write a part of the GPU's name, such as A100");
     ask->request.set_model(value);
+  } else if (key == "tflops") {
+    double tflops = 0;
+    const char* const end = value.data() + value.size();
+    const auto [at, error] = std::from_chars(value.data(), end, tflops);
+    if (error != std::errc() || at != end || !(tflops >= 0.001) || tflops > 100'000)
+      return Wrong(name, value, "write TFLOPS of each GPU, 0.001 to 100000");
+    ask->request.set_tflops(tflops);
   } else if (key == "placer") {
     const std::optional<pool::Placer> placer = pool::PlacerOf(value);
     if (!placer || *placer == pool::Placer::kUnnamed)
       return Wrong(name, value, "write " + pool::PlacersText());
     ask->request.set_placer(value);
   } else {
-    return Wrong(name, value,
-                 "there is no such word; there are mem, share, limit, priority, model and placer");
+    return Wrong(
+        name, value,
+        "there is no such word; there are mem, share, tflops, limit, priority, model and placer");
   }
   return {};
 }
@@ -239,11 +248,14 @@ Result<Ask> ReadAsk(const Pod& pod, const std::string& container) {
   for (const auto& [key, name] : names) {
     if (std::find(std::begin(kWords), std::end(kWords), key) == std::end(kWords))
       return Wrong(Annotation(name), pod.annotations.at(name),
-                   "no such annotation; there are farcall.io/mem, share, limit, priority, model, "
-                   "placer and claim");
+                   "no such annotation; there are farcall.io/mem, share, tflops, limit, priority, "
+                   "model, placer and claim");
     FARCALL_TRY(ReadAskWord(Annotation(name), key, pod.annotations.at(name), &ask));
   }
   const pool::v1::ClaimRequest& request = ask.request;
+  if (request.tflops() != 0 && (request.share_milli() != 0 || request.limit_milli() != 0))
+    return Wrong(Annotation(names.at("tflops")), pod.annotations.at(names.at("tflops")),
+                 "leave farcall.io/share and limit out: the share follows from the GPU's model");
   if (request.limit_milli() != 0 && request.share_milli() > request.limit_milli())
     return Wrong(Annotation(names.at("limit")), pod.annotations.at(names.at("limit")),
                  "less than farcall.io/share " + Quoted(pod.annotations.at(names.at("share"))));

@@ -64,8 +64,8 @@ struct Ask {
   std::string claim;
 };
 
-// Reads one of mem, share, limit, priority, model and placer. `name` is what it is called where it
-// was written, for the message.   Errors  kInvalid
+// Reads one of mem, share, tflops, limit, priority, model and placer. `name` is what it is called
+// where it was written, for the message.   Errors  kInvalid
 Status ReadAskWord(const std::string& name, const std::string& key, const std::string& value,
                    Ask* ask);
 
@@ -74,6 +74,7 @@ Status ReadAskWord(const std::string& name, const std::string& key, const std::s
 // absent:
 //   farcall.io/mem       whole devices
 //   farcall.io/share     no guaranteed part of device time
+//   farcall.io/tflops    no guaranteed part of device time
 //   farcall.io/limit     all of the device time that is free
 //   farcall.io/priority  normal
 //   farcall.io/model     any

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/fuzz/pool_world.h"
 
 namespace farcall::pool {
@@ -83,6 +85,58 @@ TEST(HostReports, SumsOfClaimsDoNotComeRound) {
     EXPECT_EQ(gpu.used_bytes, (uint64_t{1} << 46) * kClaims);
     EXPECT_EQ(gpu.free_bytes(), 0u);
   });
+}
+
+TEST(Claims, AreStoredWithTheShareThatTheirTflopsCameTo) {
+  Claim claim;
+  claim.id = "c";
+  claim.state = ClaimState::kBound;
+  claim.host = "h";
+  claim.devices = {0};
+  claim.ask.memory_bytes = claim.memory_bytes = 1 << 20;
+  claim.ask.gflops = 12'345;
+  claim.ask.sizes = {
+      {1, 1 << 20, 0, "", 12'345}, {2, 1 << 20, 0, "A", 1}, {1, 1 << 20, 250, "", 0}};
+  claim.share_milli = 124;
+  claim.before = Claim::Before{claim.ask, 1 << 20, 123};
+  const pb::Claim told = ToProto(claim, nullptr);
+  EXPECT_EQ(told.request().tflops(), 12.345);
+  const Claim stored = FromProto(told);
+  EXPECT_EQ(stored.ask.gflops, 12'345u);
+  EXPECT_EQ(stored.ask.sizes, claim.ask.sizes);
+  EXPECT_EQ(stored.share_milli, 124u);
+  EXPECT_EQ(stored.before->share_milli, 123u);
+  claim.state = ClaimState::kPending;
+  claim.share_milli = 0;
+  EXPECT_FALSE(ToProto(claim, nullptr).has_share_milli());
+  EXPECT_EQ(FromProto(ToProto(claim, nullptr)).share_milli, 0u);
+}
+
+// Stored before there were TFLOPS.
+TEST(Claims, OfOlderStoresHaveTheShareThatTheyAskedFor) {
+  pb::Claim stored;
+  stored.set_id("c");
+  stored.set_state("bound");
+  stored.set_host("h");
+  stored.mutable_request()->set_share_milli(250);
+  stored.set_changing(true);
+  stored.mutable_before()->set_share_milli(500);
+  EXPECT_EQ(FromProto(stored).share_milli, 250u);
+  EXPECT_EQ(FromProto(stored).before->share_milli, 500u);
+  stored.set_state("pending");
+  EXPECT_EQ(FromProto(stored).share_milli, 0u);
+}
+
+TEST(Claims, TakeTflopsThatThereCanBe) {
+  Ask ask;
+  for (double tflops : {-1.0, 1e-4, 100'000.5, 1e300, static_cast<double>(NAN)}) {
+    pb::ClaimRequest request;
+    request.set_tflops(tflops);
+    EXPECT_EQ(ToAsk(request, &ask)->field, "tflops") << tflops;
+    pb::ClaimRequest other;
+    other.add_alternatives()->set_tflops(tflops);
+    EXPECT_EQ(ToAsk(other, &ask)->field, "alternatives") << tflops;
+  }
 }
 
 TEST(HostStatuses, AreBoundedInOneAnswer) {

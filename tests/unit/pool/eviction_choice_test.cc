@@ -182,7 +182,7 @@ class AnyPool {
     claim.devices = {first};
     if (Below(4) == 0 && first + 1 < host->gpus.size()) claim.devices.push_back(first + 1);
     claim.ask.memory_bytes = Below(5) == 0 ? 0 : (1 + Below(8)) * kGiB;
-    claim.ask.share_milli = static_cast<uint32_t>(Below(4) * 200);
+    claim.ask.share_milli = claim.share_milli = static_cast<uint32_t>(Below(4) * 200);
     claim.ask.queue_priority = static_cast<int32_t>(Below(3)) - 1;
     claim.sessions = static_cast<uint32_t>(Below(2));
     claim.placed = static_cast<Ms>(Below(4));

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "pool/core/model/placers.h"
 #include "pool/k8s/claims/claim_object.h"
 #include "pool/k8s/claims/claim_plan.h"
 #include "pool/k8s/claims/owner.h"
@@ -235,6 +236,29 @@ TEST(ClaimObjects, ItsOwnWordsComeBeforeItsClasss) {
   EXPECT_FALSE(AskOf(*claim, nullptr).ok());  // its class is not there
 }
 
+TEST(ClaimObjects, TflopsStandForAShare) {
+  Result<ClaimObject> claim = ReadClaim(Object({{"mem", "1Gi"}, {"tflops", "12.5"}}));
+  ASSERT_TRUE(claim.ok());
+  EXPECT_EQ(AskOf(*claim, nullptr)->request.tflops(), 12.5);
+  claim = ReadClaim(Object({{"tflops", "12.5"}, {"share", "30%"}}));
+  EXPECT_EQ(AskOf(*claim, nullptr).status().message(),
+            "spec.tflops: leave share and limit out, they follow from the GPU's model");
+  claim = ReadClaim(Object({{"tflops", "many"}}));
+  EXPECT_EQ(AskOf(*claim, nullptr).status().message(),
+            "spec.tflops 'many': write TFLOPS of each GPU, 0.001 to 100000");
+}
+
+TEST(ClaimObjects, EveryPlacerOfThePoolIsTaken) {
+  for (const std::string& placer : pool::PlacerNames()) {
+    Result<ClaimObject> claim = ReadClaim(Object({{"placer", placer}}));
+    ASSERT_TRUE(claim.ok());
+    EXPECT_EQ(AskOf(*claim, nullptr)->request.placer(), placer);
+  }
+  Result<ClaimObject> claim = ReadClaim(Object({{"placer", "best"}}));
+  EXPECT_EQ(AskOf(*claim, nullptr).status().message(),
+            "spec.placer 'best': write pack, spread, fgd, near or topology");
+}
+
 TEST(ClaimObjects, AStatusIsReadAsItWasWritten) {
   ClaimObject claim = *ReadClaim(Object(Json::object()));
   const ClaimStatus status{"Bound", "c-1", "h", {0, 3}, 300 << 20, "why", "p", "p-1", 4, 2};
@@ -271,6 +295,21 @@ TEST(ClaimObjects, APodNamesAClaimOfItsOwnNamespaceOrNone) {
   EXPECT_NE(ReadAsk(pod, "main").status().message().find("leave it out"), std::string::npos);
   pod.annotations = {{"claim.main", "data"}, {"claim", "else"}};
   EXPECT_EQ(ReadAsk(pod, "main")->claim, "data");
+}
+
+TEST(ElasticClaims, TflopsStandBesideMemory) {
+  for (const char* name :
+       {"elasticgpu.io/gpu-tflops", "gpushare.provisioner.elasticgpu.io/gpu-tflops"}) {
+    const Json asks = {{"requests", {{"elasticgpu.io/gpu-memory", 256}, {name, 40}}}};
+    Result<ClaimObject> claim = ReadElasticClaim(Object({{"resources", asks}}));
+    ASSERT_TRUE(claim.ok());
+    EXPECT_EQ(claim->wrong, "");
+    EXPECT_EQ(AskOf(*claim, nullptr)->request.tflops(), 40) << name;
+  }
+  const Json alone = {{"requests", {{"elasticgpu.io/gpu-tflops", "40"}}}};
+  EXPECT_EQ(ReadElasticClaim(Object({{"resources", alone}}))->wrong,
+            "spec.resources: gpu-tflops '40': a part of a GPU needs elasticgpu.io/gpu-memory as "
+            "well");
 }
 
 TEST(ElasticClaims, EverySpellingIsRead) {

@@ -37,10 +37,13 @@ class PoolCore : public testing::Test {
     report.incarnation = incarnation_;
     report.is_draining = is_ending_;
     report.beat = ++beat_;
-    Gpu gpu;
-    gpu.name = "Model A";
-    gpu.memory_bytes = 16 * kGiB;
-    report.gpus.push_back(gpu);
+    for (const std::string& model :
+         models_.count(name) == 0 ? std::vector<std::string>{"Model A"} : models_.at(name)) {
+      Gpu gpu;
+      gpu.name = model;
+      gpu.memory_bytes = 16 * kGiB;
+      report.gpus.push_back(gpu);
+    }
     for (const Grant& grant : granted_[name]) {
       ReportedClaim claim;
       claim.claim = grant.claim;
@@ -76,7 +79,8 @@ class PoolCore : public testing::Test {
   Core core_;
   Ms now_ = 0;
   uint64_t beat_ = 0, incarnation_ = 1;
-  bool is_ending_ = false;  // as its server tells
+  bool is_ending_ = false;                                  // as its server tells
+  std::map<std::string, std::vector<std::string>> models_;  // of hosts; else one "Model A"
   std::map<std::string, std::vector<Grant>> granted_;
   bool refuses_ = false;  // changes
   std::set<std::string> full_for_;

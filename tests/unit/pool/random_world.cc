@@ -23,6 +23,7 @@ void World::Request() {
       request.ask.sizes.push_back(
           {1 + static_cast<uint32_t>(Below(2)), Below(6) == 0 ? 0 : (1 + Below(8)) * kWorldGiB / 2,
            static_cast<uint32_t>(Below(3) * 250), Below(3) == 0 ? "even" : ""});
+  if (is_rated_) AskForTflops(&request.ask);
   if (Below(3) == 0 && core_->groups().size() > 1) request.ask.group = AnyGroup();
   request.ask.hold_ms = static_cast<Ms>(Below(3) == 0 ? 24 * 3600 * 1000 : Below(200'000));
   request.ask.on_disconnect_ms = static_cast<Ms>(Below(2) * 30'000);
@@ -40,6 +41,18 @@ void World::Request() {
     request.ask.reservation = core_->reservations().begin()->first;
   if (Below(3) == 0) request.members = 1 + static_cast<uint32_t>(Below(4));
   Do(request);
+}
+
+void World::AskForTflops(Ask* ask) {
+  auto rate = [this](uint32_t* share_milli, uint32_t* gflops) {
+    if (Below(2) == 0) return;
+    *share_milli = 0;
+    *gflops = 1000 * (1 + static_cast<uint32_t>(Below(9)));
+  };
+  rate(&ask->share_milli, &ask->gflops);
+  if (ask->sizes.empty()) return;
+  for (Size& size : ask->sizes) rate(&size.share_milli, &size.gflops);
+  ask->Choose(0);
 }
 
 void World::Reserve() {
@@ -73,12 +86,21 @@ void World::CheckLimits(const Effects& effects) {
     RC_ASSERT(Takes(group.group, claim->ask.project));
     RC_ASSERT(group.group.max_claims == 0u || group.held <= group.group.max_claims);
     RC_ASSERT(claim->ask.sizes.empty() || claim->ask.count == claim->devices.size());
-    for (uint32_t device : claim->devices)
+    for (uint32_t device : claim->devices) {
       RC_ASSERT(device >= host.gpus.size() || !IsReserved(host.gpus[device], *claim));
+      RC_ASSERT(device >= host.gpus.size() ||
+                ShareOn(host.gpus[device], claim->ask) == claim->share_milli);
+    }
     for (const ProjectState* at = core_->FindProject(claim->ask.project); at != nullptr;
          at = at->parent) {
       RC_ASSERT(at->project.limit.Exceeded(at->used).empty());
       RC_ASSERT(at->project.max_claims == 0u || at->held <= at->project.max_claims);
+      if (!is_rated_) continue;
+      for (size_t i = 0; i < at->project.models.size(); ++i)
+        for (uint32_t device : claim->devices)
+          RC_ASSERT(device >= host.gpus.size() ||
+                    host.gpus[device].name != at->project.models[i].model ||
+                    at->project.models[i].limit.Exceeded(at->of_models[i]).empty());
     }
   }
   for (const auto& [id, claim] : core_->claims()) {
@@ -100,6 +122,13 @@ void World::SetAnyProject(const std::string& name) {
   if (Below(4) == 0) set.project.max_claims = 1 + static_cast<uint32_t>(Below(4));
   if (Below(4) == 0) set.project.over_quota_weight = static_cast<uint32_t>(Below(2));
   if (Below(6) == 0) set.project.models = {{"odd", {}, {{}, {}, Below(3)}}};
+  if (is_rated_) {
+    if (Below(3) == 0) set.project.deserved.share_milli = Below(8) * 200;
+    if (Below(3) == 0)
+      set.project.limit.share_milli =
+          set.project.deserved.share_milli.value_or(0) + Below(12) * 200;
+    if (Below(4) == 0) set.project.models = {{"odd", {{}, Below(4) * 200, {}}, {{}, 800, {}}}};
+  }
   Do(set);
 }
 
@@ -115,6 +144,11 @@ void World::SetAnyGroup() {
   if (Below(2) == 0) set.group.sequencer = SequencerNames()[Below(4)];
   set.group.placer = AnyPlacer();
   set.group.round_trips = {{"a", "b", 300}};
+  if (is_rated_ && Below(4) != 0) {
+    set.group.tflops = {{"even", 1000 * (1 + static_cast<uint32_t>(Below(8)))}};
+    if (Below(4) != 0)
+      set.group.tflops.push_back({"odd", Below(2) == 0 ? set.group.tflops.front().gflops : 12'000});
+  }
   if (Below(4) == 0) set.group.max_pending = static_cast<uint32_t>(Below(6));
   if (Below(4) == 0) set.group.max_claims = static_cast<uint32_t>(Below(4));
   Do(set);

@@ -39,7 +39,7 @@ inline constexpr const char* kWorldGroups[] = {"default", "g", "h"};
 
 class World {
  public:
-  explicit World(uint64_t seed) : random_(seed) {
+  explicit World(uint64_t seed) : random_(seed), is_rated_(seed >> 40 & 1) {
     size_t hosts = 1 + Below(3);
     for (size_t i = 0; i < hosts; ++i) {
       SimHost host;
@@ -66,6 +66,11 @@ class World {
     Start();
     for (const char* name : kWorldProjects) SetAnyProject(name);
     if (Below(2) == 0) SetAnyGroup();
+    if (!is_rated_) return;
+    SetGroup set;
+    set.group.name = kDefaultGroup;
+    set.group.tflops = {{"even", 8000}, {"odd", 12'000}};
+    Do(set);
   }
 
   void Step() {
@@ -249,6 +254,7 @@ class World {
   void SetAnyProject(const std::string& name);
   std::string AnyGroup() { return kWorldGroups[Below(std::size(kWorldGroups))]; }
   void SetAnyGroup();
+  void AskForTflops(Ask* ask);
   Placer AnyPlacer();
 
   void Release() {
@@ -267,6 +273,8 @@ class World {
     change.id = claim->first;
     if (Below(2) == 0) change.memory_bytes = Below(8) == 0 ? 0 : (1 + Below(6)) * kWorldGiB / 2;
     if (Below(2) == 0) change.share_milli = static_cast<uint32_t>(Below(3) * 250);
+    if (claim->second.ask.gflops != 0 && now_ % 2 == 0)
+      change.share_milli.reset();  // it is refused
     if (Below(4) == 0) change.queue_priority = static_cast<int32_t>(Below(4)) - 1;
     if (Below(4) == 0) change.preemptible = Below(2) == 0;
     if (Below(4) == 0) change.lifetime_ms = static_cast<Ms>(Below(90'000));
@@ -381,6 +389,7 @@ class World {
   std::mt19937_64 random_;
   Ms now_ = 1;
   bool is_calm_ = false, is_busy_ = false;
+  const bool is_rated_;  // its claims ask for TFLOPS, too
   uint64_t term_ = 0, last_id_ = 0;
   std::set<std::string> late_;
   std::unique_ptr<Core> core_;
