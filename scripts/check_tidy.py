@@ -115,9 +115,8 @@ def tidy_together(unit, sources, commands):
     Reads the headers once. Sources of which it has nothing to say pass; others are read alone."""
     said = tidy(unit, BUILD, f"--header-filter={header_filter()}", *UNITED)
     findings = {file.removeprefix(f"{ROOT}/") for file in FINDING.findall(said)}
-    known = {str(pathlib.Path(source)) for source in sources}
-    if said and not (findings and findings <= known):
-        findings = known
+    if said and not (findings and findings <= set(sources)):
+        findings = set(sources)
     return {source: tidy(source, commands) if source in findings else "" for source in sources}
 
 

@@ -36,7 +36,7 @@ void Print(const pb::Claim& claim) {
     std::printf("  %s GiB", Gib(claim.memory_bytes()).c_str());
   }
   if (claim.request().tflops() != 0) {
-    std::printf("  %.9g TFLOPS", claim.request().tflops());
+    std::printf("  %s", TflopsText(claim.request().tflops()).c_str());
     if (claim.share_milli() != 0) std::printf(" (%g %%)", claim.share_milli() / 10.0);
   }
   if (claim.request().share_milli() != 0)

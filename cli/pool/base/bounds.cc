@@ -121,11 +121,7 @@ std::string SizeText(const pool::v1::ClaimSize& size) {
     std::snprintf(share, sizeof(share), " %g%%", size.share_milli() / 10.0);
     text += share;
   }
-  if (size.tflops() != 0) {
-    char tflops[32];
-    std::snprintf(tflops, sizeof(tflops), " %.9g TFLOPS", size.tflops());
-    text += tflops;
-  }
+  if (size.tflops() != 0) text += " " + TflopsText(size.tflops());
   return size.model().empty() ? text : text + " of " + Printable(size.model());
 }
 

@@ -29,4 +29,10 @@ std::string Gib(uint64_t bytes) {
   return text;
 }
 
+std::string TflopsText(double tflops) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.9g TFLOPS", tflops);
+  return text;
+}
+
 }  // namespace farcall::cli

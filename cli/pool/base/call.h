@@ -16,5 +16,7 @@ int Call(const PoolOptions& pool, const std::string& method, const std::string& 
          const google::protobuf::Message* in, google::protobuf::Message* out);
 // "1.5", of GiB.
 std::string Gib(uint64_t bytes);
+// "40 TFLOPS"
+std::string TflopsText(double tflops);
 
 }  // namespace farcall::cli

@@ -25,7 +25,6 @@ constexpr seconds kSweepPause{
     60};  // a claim that is not used has to be renewed within 120 s at first
 constexpr seconds kUnseenPatience{15};                        // a binding takes less
 constexpr milliseconds kFirstLookPause{25}, kLookPause{300};  // each twice the one before
-constexpr milliseconds kCancelPause{200};  // until it is seen that nobody waits any more
 constexpr int kFailuresUntilUnhealthy = 2;
 constexpr int kAskSeconds = 5;
 constexpr int kFirstWaitMs = 2000;

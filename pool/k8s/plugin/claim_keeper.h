@@ -26,6 +26,8 @@ namespace farcall::k8s {
 class ClaimKeeper final {
  public:
   using Clock = std::chrono::steady_clock;
+  // Until whoever waits for another call sees that nobody waits for it any more.
+  static constexpr std::chrono::milliseconds kCancelPause{200};
 
   // `api` and `watch` outlive it. `on_health`: whether the pool answers, whenever that changes;
   // called by the keeper's own thread.

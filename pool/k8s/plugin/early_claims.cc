@@ -5,7 +5,6 @@ namespace farcall::k8s {
 
 namespace {
 
-using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr int kThreads = 4;
@@ -13,7 +12,6 @@ constexpr size_t kMaxJobs = 1024;
 // The pool ends a claim that nobody uses or renews after 120 s at first, and the keeper renews all
 // every 60 s. An older one may have ended, so it is looked up then.
 constexpr seconds kFresh{30};
-constexpr milliseconds kCancelPause{200};  // until it is seen that nobody waits any more
 
 std::string KeyOf(const PodContainer& container) {
   return container.uid + ":" + container.container;
@@ -73,7 +71,7 @@ std::optional<ContainerClaim> EarlyClaims::Take(const PodContainer& container,
       return is_fresh ? std::optional(job.made) : std::nullopt;
     }
     if (is_stopped_ || is_cancelled() || Clock::now() >= deadline) return std::nullopt;
-    changed_.wait_until(lock, std::min(deadline, Clock::now() + kCancelPause));
+    changed_.wait_until(lock, std::min(deadline, Clock::now() + ClaimKeeper::kCancelPause));
   }
 }
 
