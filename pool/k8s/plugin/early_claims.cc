@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pool/k8s/plugin/early_claims.h"
 
+#include <utility>
+
 namespace farcall::k8s {
 
 namespace {
@@ -36,10 +38,11 @@ void EarlyClaims::Stop() {
 void EarlyClaims::Begin(const Pod& pod) {
   if (pod.node != node_ || pod.is_over || pod.has_init || pod.has_allocation) return;
   std::lock_guard lock(mutex_);
-  for (auto at = jobs_.begin(); at != jobs_.end();)
-    at = at->second.stage == Stage::kMade && Clock::now() - at->second.since > kFresh
-             ? jobs_.erase(at)
-             : std::next(at);
+  for (auto at = jobs_.begin(); at != jobs_.end();) {
+    const Stage stage = at->second.stage;
+    const bool is_done = stage == Stage::kMade || stage == Stage::kTaken;
+    at = is_done && Clock::now() - at->second.since > kFresh ? jobs_.erase(at) : std::next(at);
+  }
   for (const auto& [name, limit] : pod.asked) {
     Result<Ask> ask = ReadAsk(pod, name);  // what is wrong is told when the container starts
     const uint32_t count = DeviceCount(limit);
@@ -63,12 +66,18 @@ std::optional<ContainerClaim> EarlyClaims::Take(const PodContainer& container,
   std::unique_lock lock(mutex_);
   while (true) {
     auto at = jobs_.find(key);
-    if (at == jobs_.end()) return std::nullopt;
-    if (at->second.stage != Stage::kRunning) {
-      Job job = std::move(at->second);
-      jobs_.erase(at);
+    if (at == jobs_.end()) {
+      // The node's watch may tell of the pod only now.
+      if (jobs_.size() >= kMaxJobs) return std::nullopt;
+      at = jobs_.try_emplace(key).first;
+    }
+    Job& job = at->second;
+    if (job.stage != Stage::kRunning) {
       const bool is_fresh = job.stage == Stage::kMade && Clock::now() - job.since <= kFresh;
-      return is_fresh ? std::optional(job.made) : std::nullopt;
+      job.stage = Stage::kTaken;
+      job.since = Clock::now();
+      const ContainerClaim made = std::exchange(job.made, {});
+      return is_fresh ? std::optional(made) : std::nullopt;
     }
     if (is_stopped_ || is_cancelled() || Clock::now() >= deadline) return std::nullopt;
     changed_.wait_until(lock, std::min(deadline, Clock::now() + ClaimKeeper::kCancelPause));

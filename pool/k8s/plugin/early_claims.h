@@ -42,18 +42,19 @@ class EarlyClaims final {
   // they name VGPUClaims, somebody has made them already, or other containers have to end first.
   void Begin(const Pod& pod);
   // The container's claim if it was made less than half a minute ago, once: its token is handed
-  // out here. Waits while it is being made. nullopt: the caller has to make or to find it.
+  // out here. Waits while it is being made. nullopt: the caller has to make or to find it, and it
+  // is not made here later.
   std::optional<ContainerClaim> Take(const PodContainer& container, Clock::time_point deadline,
                                      const std::function<bool()>& is_cancelled);
 
  private:
-  enum class Stage : uint8_t { kQueued, kRunning, kMade };
+  enum class Stage : uint8_t { kQueued, kRunning, kMade, kTaken };
   struct Job {
     PodContainer container;
     pool::v1::ClaimRequest ask;
     Stage stage = Stage::kQueued;
     ContainerClaim made;
-    Clock::time_point since;  // of kMade
+    Clock::time_point since;  // of kMade and kTaken
   };
   void Work();
 
@@ -62,7 +63,7 @@ class EarlyClaims final {
   std::mutex mutex_;
   CondVar changed_;
   std::map<std::string, Job> jobs_;  // by the pod's uid and the container
-  std::deque<std::string> queue_;    // of jobs; also such as are no longer there
+  std::deque<std::string> queue_;    // of jobs; also such as are no longer kQueued
   bool is_stopped_ = false;
   std::vector<std::thread> threads_;
 };

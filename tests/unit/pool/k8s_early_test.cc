@@ -100,6 +100,14 @@ TEST(K8sEarly, WhatIsNotBegunYetIsLeftToWhoeverComes) {
   EXPECT_EQ(made, (std::set<std::string>{"b", "last"}));
 }
 
+TEST(K8sEarly, AContainerThatHasAskedIsNotBegunLater) {
+  const std::set<std::string> made = MadeWithLast([](EarlyClaims& early) {
+    EXPECT_FALSE(early.Take(ContainerOf("a"), InAMinute(), kNever).has_value());
+    early.Begin(PodOf("a"));
+  });
+  EXPECT_EQ(made, std::set<std::string>{"last"});
+}
+
 TEST(K8sEarly, PodsWhoseClaimsAreMadeLaterOrByOthersAreLeftAlone) {
   const std::set<std::string> made = MadeWithLast([](EarlyClaims& early) {
     early.Begin(PodOf("a", {{kAllocation, "{}"}}));
