@@ -33,9 +33,9 @@ __attribute__((target("sse4.2,crc32"))) inline uint32_t ContinueByInstruction(
   const std::byte* at = bytes.data();
   size_t left = bytes.size();
   auto word = [&at](size_t i) {
-    uint64_t value;
-    std::memcpy(&value, at + 8 * i, 8);
-    return value;
+    uint64_t eight;
+    std::memcpy(&eight, at + 8 * i, 8);
+    return eight;
   };
   for (; left >= 24; left -= 24, at += 24) {
     value = _mm_crc32_u64(value, word(0));

@@ -20,8 +20,8 @@ inline std::string_view PriorityName(uint8_t number) {
 
 // Nothing: no class is called so.
 inline std::optional<uint8_t> PriorityNumber(std::string_view name) {
-  for (uint8_t number = 0; number < kPriorityNames.size(); ++number)
-    if (kPriorityNames[number] == name) return number;
+  for (size_t number = 0; number < kPriorityNames.size(); ++number)
+    if (kPriorityNames[number] == name) return static_cast<uint8_t>(number);
   return std::nullopt;
 }
 

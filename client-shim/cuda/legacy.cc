@@ -80,7 +80,7 @@ CUDA_MEMCPY3D Widened(const CUDA_MEMCPY3D_v1& copy) {
 
 // Memory above 4 GiB cannot be told; there is none below.
 CUresult KeepIfLow(CUdeviceptr address, CUdeviceptr_v1* out) {
-  if (Fits(address)) {
+  if (out != nullptr && Fits(address)) {
     *out = static_cast<CUdeviceptr_v1>(address);
     return CUDA_SUCCESS;
   }
@@ -93,7 +93,7 @@ CUresult KeepIfLow(CUdeviceptr address, CUdeviceptr_v1* out) {
 CUresult Call_cuDeviceTotalMem(unsigned int* bytes, CUdevice dev) {
   size_t wide = 0;
   CUresult status = Call_cuDeviceTotalMem_v2(bytes == nullptr ? nullptr : &wide, dev);
-  if (status == CUDA_SUCCESS) *bytes = Saturated(wide);
+  if (status == CUDA_SUCCESS && bytes != nullptr) *bytes = Saturated(wide);
   return status;
 }
 
@@ -120,7 +120,7 @@ CUresult Call_cuMemAllocPitch(CUdeviceptr_v1* dptr, unsigned int* pPitch, unsign
                                             pPitch == nullptr ? nullptr : &pitch, WidthInBytes,
                                             Height, ElementSizeBytes);
   if (status == CUDA_SUCCESS) status = KeepIfLow(wide, dptr);
-  if (status == CUDA_SUCCESS) *pPitch = static_cast<unsigned>(pitch);
+  if (status == CUDA_SUCCESS && pPitch != nullptr) *pPitch = static_cast<unsigned>(pitch);
   return status;
 }
 

@@ -22,7 +22,7 @@ class NodeAllocator {
   NodeAllocator(const NodeAllocator&) {}  // nodes kept stay where they are
   template <typename Other>
   explicit NodeAllocator(const NodeAllocator<Other>&) {}
-  NodeAllocator& operator=(const NodeAllocator&) { return *this; }
+  NodeAllocator& operator=(const NodeAllocator&) = delete;
   ~NodeAllocator() {
     while (kept_ != nullptr) ::operator delete(std::exchange(kept_, kept_->next));
   }
@@ -42,7 +42,7 @@ class NodeAllocator {
   struct Kept {
     Kept* next;
   };
-  static_assert(sizeof(T) >= sizeof(Kept*) && alignof(T) <= alignof(std::max_align_t));
+  static_assert(sizeof(T) >= sizeof(Kept) && alignof(T) <= alignof(std::max_align_t));
   Kept* kept_ = nullptr;
 };
 

@@ -122,7 +122,7 @@ void PutPiece(Head* body, const Box& box, uint64_t y, uint64_t z, uint64_t rows,
 
 CUresult SendRecord(std::span<const std::byte> head, std::span<const std::byte> tail, bool wait) {
   return wait ? RoundTripParts(CallId::cuMemcpy3DAsync_v2, head, tail, nullptr)
-              : PostParts(CallId::cuMemcpy3DAsync_v2, head, tail);
+              : Post(CallId::cuMemcpy3DAsync_v2, head, tail);
 }
 
 CUresult UploadBox(const Box& box, uint64_t stream, bool wait) {
@@ -215,8 +215,10 @@ CUresult OnHost(const Box& box, uint64_t stream) {
   CUresult status = CopyOnHost(&none, &none, 1, stream);  // the stream's order
   for (uint64_t z = 0; z < box.depth && status == CUDA_SUCCESS; ++z) {
     for (uint64_t y = 0; y < box.height; ++y) {
-      std::memmove(reinterpret_cast<void*>(box.dst.At(y, z)),
-                   reinterpret_cast<const void*>(box.src.At(y, z)), box.width);
+      auto* to = reinterpret_cast<void*>(box.dst.At(y, z));
+      const auto* from = reinterpret_cast<const void*>(box.src.At(y, z));
+      if (to == nullptr || from == nullptr) return CUDA_ERROR_INVALID_VALUE;
+      std::memmove(to, from, box.width);
     }
   }
   return status;

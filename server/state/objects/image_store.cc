@@ -158,6 +158,7 @@ std::vector<uint64_t> ImageStore::Known(size_t limit) const {
     found.resize(limit);
   }
   std::vector<uint64_t> known;
+  known.reserve(found.size());
   for (const auto& [when, prefix] : found) {
     known.push_back(prefix);
   }

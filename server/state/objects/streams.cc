@@ -114,9 +114,10 @@ void Streams::WaitForOrphans(CUcontext context, std::vector<std::shared_ptr<Watc
   if (orphans.empty()) {
     return done();
   }
-  auto again = completion_.AddManual(NewKey(), context, [this, context, orphans, done](CUresult) {
-    WaitForOrphans(context, orphans, done);
-  });
+  auto again =
+      completion_.AddManual(NewKey(), context,
+                            [this, context, orphans = std::move(orphans), done = std::move(done)](
+                                CUresult) { WaitForOrphans(context, orphans, done); });
   again->ready.store(true);
 }
 
