@@ -98,7 +98,7 @@ CUresult RecordEvent(CUevent hEvent, CUstream hStream, unsigned flags) {
     body.Put<uint64_t>(from.event);
   }
   uint32_t serial = 0;
-  CUresult posted = PostNumbered(CallId::cuEventRecordWithFlags, body.padded(), &serial);
+  CUresult posted = Post(CallId::cuEventRecordWithFlags, body.padded(), {}, {.serial = &serial});
   NoteMeasured(event, from, serial);
   if (is_timed) *last_timed = {handle, serial};
   event->pending_since.store(evidence);

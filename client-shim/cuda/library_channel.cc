@@ -127,7 +127,7 @@ int PostLibrary(void* body, size_t bytes, void* stream, StreamUse use, int* libr
     return status;
   PushMirrors();
   if (!IsSync()) [[likely]] {
-    status = PostRecordCounted(record);
+    status = PostRecord(record);
     const Context* context = Self()->current;
     // After a sticky error every call of the context fails, a library's too.
     return status == CUDA_SUCCESS && context != nullptr &&

@@ -60,24 +60,13 @@ Record MakeRecord(CallId call, std::span<const std::byte> head, std::span<const 
   return record;
 }
 
-CUresult PostRecordCounted(const Record&) {
+CUresult PostRecord(const Record&, const PostOptions& options) {
+  if (options.serial != nullptr) *options.serial = 1;
   return CUDA_SUCCESS;
 }
-CUresult PostBound(const Record&, uint64_t) {
-  return CUDA_SUCCESS;
-}
-CUresult PostParts(CallId, std::span<const std::byte>, std::span<const std::byte>) {
-  return CUDA_SUCCESS;
-}
-CUresult Post(CallId, std::span<const std::byte>) {
-  return CUDA_SUCCESS;
-}
-CUresult PostWholeWithCare(CallId, const RecordHeader*, size_t) {
-  return CUDA_SUCCESS;
-}
-CUresult PostNumbered(CallId, std::span<const std::byte>, uint32_t* serial) {
-  *serial = 1;
-  return CUDA_SUCCESS;
+CUresult Post(CallId call, std::span<const std::byte> head, std::span<const std::byte> tail,
+              const PostOptions& options) {
+  return PostRecord(MakeRecord(call, head, tail), options);
 }
 CUresult RoundTripParts(CallId, std::span<const std::byte>, std::span<const std::byte>,
                         Reply* reply) {

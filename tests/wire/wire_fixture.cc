@@ -100,7 +100,8 @@ namespace farcall::client {
 
 using wire_test::Wire;
 
-CUresult Post(CallId call, std::span<const std::byte> body) {
+CUresult Post(CallId call, std::span<const std::byte> body, std::span<const std::byte>,
+              const PostOptions&) {
   std::vector<std::byte> reply;
   CUresult result = Wire::current->Deliver(call, body, &reply);
   EXPECT_TRUE(reply.empty()) << "a post has no outputs";

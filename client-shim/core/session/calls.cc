@@ -127,13 +127,8 @@ CUresult WaitCounted(Session* session, const Record& record, Reply* reply) {
 
 }  // namespace
 
-namespace {
-
-enum class Leaves : bool { kLater, kNow };
-
-[[gnu::always_inline]] inline CUresult PostCounted(const Record& record, uint64_t transfer,
-                                                   uint32_t* serial,
-                                                   Leaves leaves = Leaves::kLater) {
+CUresult PostRecord(const Record& record, const PostOptions& options) {
+  if (options.serial != nullptr) *options.serial = 0;
   Session* session = SessionOf(record);
   if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   if (CUresult refused = CheckOneServer(record.call); refused != CUDA_SUCCESS) [[unlikely]]
@@ -141,52 +136,20 @@ enum class Leaves : bool { kLater, kNow };
   if (g_sync.load(std::memory_order_relaxed)) [[unlikely]]
     return WaitCounted(session, record, nullptr);
   CountPost();
-  return leaves == Leaves::kNow ? session->PostRecordNow(record)
-                                : session->PostRecord(record, true, transfer, serial);
+  return session->PostRecord(record, options);
 }
 
 // Then what an earlier post has brought home. A call that was waited for has given its own answer.
-[[gnu::always_inline]] inline CUresult PostAndLook(const Record& record, uint32_t* serial,
-                                                   Leaves leaves = Leaves::kLater) {
-  CUresult posted = PostCounted(record, 0, serial, leaves);
+CUresult Post(CallId call, std::span<const std::byte> head, std::span<const std::byte> tail,
+              const PostOptions& options) {
+  const Record record = MakeRecord(call, head, tail);
+  CUresult posted = PostRecord(record, options);
   if (InfoOf(record.call).renews) [[unlikely]]
     ForgetAnswers();
   if (posted != CUDA_SUCCESS || g_sync.load(std::memory_order_relaxed)) [[unlikely]]
     return posted;
   Context* context = ContextOf(record);
   return context == nullptr ? CUDA_SUCCESS : TakeLateError(context);
-}
-
-}  // namespace
-
-CUresult PostRecordCounted(const Record& record) {
-  return PostCounted(record, 0, nullptr);
-}
-
-CUresult PostBound(const Record& record, uint64_t transfer) {
-  return PostCounted(record, transfer, nullptr);
-}
-
-CUresult PostParts(CallId call, std::span<const std::byte> head, std::span<const std::byte> tail) {
-  return PostAndLook(MakeRecord(call, head, tail), nullptr);
-}
-
-CUresult PostPartsNow(CallId call, std::span<const std::byte> head) {
-  return PostAndLook(MakeRecord(call, head), nullptr, Leaves::kNow);
-}
-
-CUresult PostWholeWithCare(CallId call, const RecordHeader* header, size_t bytes) {
-  std::span body(reinterpret_cast<const std::byte*>(header + 1), bytes - sizeof(RecordHeader));
-  return PostParts(call, body, {});
-}
-
-CUresult PostNumbered(CallId call, std::span<const std::byte> body, uint32_t* serial) {
-  *serial = 0;
-  return PostAndLook(MakeRecord(call, body), serial);
-}
-
-CUresult Post(CallId call, std::span<const std::byte> body) {
-  return PostParts(call, body, {});
 }
 
 CUresult Query(CallId call, std::span<const std::byte> body, Reply* reply) {

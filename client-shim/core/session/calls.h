@@ -12,25 +12,23 @@ namespace farcall::client {
 void SetSync(bool sync);
 bool IsSync();
 
-// As Post and RoundTrip; `tail` follows `head`, whose size is a multiple of 8, without being copied
-// first.
-CUresult PostParts(CallId call, std::span<const std::byte> head, std::span<const std::byte> tail);
-// PostParts of a record that leaves at once, whose bytes are on the lanes.
-CUresult PostPartsNow(CallId call, std::span<const std::byte> head);
+// As RoundTrip; `tail` follows `head`, whose size is a multiple of 8, without being copied first.
 CUresult RoundTripParts(CallId call, std::span<const std::byte> head,
                         std::span<const std::byte> tail, Reply* reply);
 
 // A record made by hand: counted, made synchronous by FARCALL_SYNC. Late errors stay where they
 // are.
-CUresult PostRecordCounted(const Record& record);
+CUresult PostRecord(const Record& record, const PostOptions& options = kPlainPost);
 
 // As Post, for a body that stands behind `header` in memory; `bytes` counts both and is a multiple
 // of 8.
-//   `self`  the calling thread's, which has a context
-CUresult PostWholeWithCare(CallId call, const RecordHeader* header, size_t bytes);
-// The same of a call that has just seen g_all_clear.
-inline CUresult PostWholeAtOnce(CallId call, const ThreadState& self, RecordHeader* header,
-                                size_t bytes) {
+//   `self`      the calling thread's, which has a context
+//   `is_clear`  what the caller has just seen of g_all_clear
+[[gnu::always_inline]] inline CUresult PostWhole(CallId call, const ThreadState& self,
+                                                 RecordHeader* header, size_t bytes,
+                                                 bool is_clear) {
+  if (!is_clear) [[unlikely]]
+    return Post(call, {reinterpret_cast<const std::byte*>(header + 1), bytes - sizeof(*header)});
   header->bytes = static_cast<uint32_t>(bytes);
   header->call = static_cast<uint16_t>(call);
   header->flags = 0;
@@ -39,18 +37,6 @@ inline CUresult PostWholeAtOnce(CallId call, const ThreadState& self, RecordHead
   g_session.load(std::memory_order_relaxed)->PostWhole(header);  // of several, none is all clear
   return TakeLateError(self.current);
 }
-inline CUresult PostWhole(CallId call, const ThreadState& self, RecordHeader* header,
-                          size_t bytes) {
-  if (!g_all_clear.load(std::memory_order_acquire)) [[unlikely]]
-    return PostWholeWithCare(call, header, bytes);
-  return PostWholeAtOnce(call, self, header, bytes);
-}
-
-// As Post, and the record's serial; 0 under FARCALL_SYNC.
-CUresult PostNumbered(CallId call, std::span<const std::byte> body, uint32_t* serial);
-
-// A record whose chunks will land: its failure forgets the transfer.
-CUresult PostBound(const Record& record, uint64_t transfer);
 
 // A record made by hand, waited for and counted. Late errors stay where they are.
 CUresult AskRecord(const Record& record, Reply* reply);

@@ -208,7 +208,7 @@ void ReturnCredit(Session* session, int32_t device, uint64_t bytes) {
     Record record;
     record.call = static_cast<uint16_t>(SessionCall::kReturnCredit);
     record.head = body.bytes();
-    session->PostRecord(record, false);
+    session->PostRecord(record, {.leaves = Leaves::kFlushed});
   }
 }
 

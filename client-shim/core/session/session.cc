@@ -142,23 +142,17 @@ void Session::NoteWork() {
   last_work_.store(appended_.load(std::memory_order_relaxed));
 }
 
-CUresult Session::PostRecord(const Record& record, bool may_send, uint64_t transfer,
-                             uint32_t* serial) {
+CUresult Session::PostRecord(const Record& record, const PostOptions& options) {
   if (ended_.load(std::memory_order_relaxed) != 0) [[unlikely]]
     return ended();
   size_t sealed = 0;
-  uint32_t given = Append(record, nullptr, transfer, &sealed);
-  if (serial != nullptr) *serial = given;
-  SendLater(may_send ? sealed : 0);
-  return CUDA_SUCCESS;
-}
-
-CUresult Session::PostRecordNow(const Record& record) {
-  if (ended_.load(std::memory_order_relaxed) != 0) [[unlikely]]
-    return ended();
-  size_t sealed = 0;
-  Append(record, nullptr, 0, &sealed);
-  Flush();
+  const uint32_t serial = Append(record, nullptr, options.transfer, &sealed);
+  if (options.serial != nullptr) *options.serial = serial;
+  if (options.leaves == Leaves::kNow) {
+    Flush();
+  } else {
+    SendLater(options.leaves == Leaves::kLater ? sealed : 0);
+  }
   return CUDA_SUCCESS;
 }
 

@@ -71,15 +71,9 @@ class Session final : public LinkObserver {
   Link& link() { return *link_; }
   Transfers& transfers() { return transfers_; }
 
-  // Appends a record. Flushes only when the batch is full; the flusher sends the rest within about
-  // 50 us. `transfer`: chunks of it are the record's answer.
-  //   Thread  any, also one that pumps (with `may_send` false: then it never touches the socket)
-  // `serial`: the record's, if wanted.
-  CUresult PostRecord(const Record& record, bool may_send = true, uint64_t transfer = 0,
-                      uint32_t* serial = nullptr);
-  // The same, sent at once: beside megabytes on the lanes its system call costs nothing, and the
-  // flusher, whom a post would wake, sleeps on.
-  CUresult PostRecordNow(const Record& record);
+  // Appends a record.
+  //   Thread  any, also one that pumps (with Leaves::kFlushed)
+  CUresult PostRecord(const Record& record, const PostOptions& options = kPlainPost);
   // As PostRecord for work that is a whole record, padded; the serial is filled in here.
   void PostWhole(RecordHeader* header);
   // Appends, flushes, waits. The status is the API's, or a mapped one of our own failure.

@@ -75,9 +75,25 @@ CUresult EnterWithCare(CallId call, Needs needs);
   return EnterWithCare(call, needs);
 }
 
+// When a posted record leaves.
+enum class Leaves : uint8_t {
+  kLater,    // with its batch: when that is full, else within about 50 us
+  kNow,      // beside megabytes on the lanes a system call costs nothing, and the flusher sleeps on
+  kFlushed,  // by the flusher only: for a thread that must not touch the socket
+};
+// What else a post does.
+struct PostOptions {
+  uint64_t transfer = 0;       // chunks of it are the record's answer; its failure forgets it
+  uint32_t* serial = nullptr;  // room for the record's, if wanted; 0 under FARCALL_SYNC
+  Leaves leaves = Leaves::kLater;
+};
+inline constexpr PostOptions kPlainPost;
+
 // Appends one record to the log. One-way: returns a late error of the current context if there is
 // one, else CUDA_SUCCESS. With FARCALL_SYNC=1 it waits and returns the call's own status.
-CUresult Post(CallId call, std::span<const std::byte> body);
+//   `tail`  follows `head`, whose size is then a multiple of 8, without being copied first
+CUresult Post(CallId call, std::span<const std::byte> head, std::span<const std::byte> tail = {},
+              const PostOptions& options = kPlainPost);
 
 // Appends, flushes, waits for the reply. Returns the API's status, or the mapped code of our own
 // failure.

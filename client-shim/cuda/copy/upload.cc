@@ -27,6 +27,9 @@ constexpr CallId kCall = CallId::cuMemcpyHtoDAsync_v2;
 constexpr uint64_t kCopiedEndBytes = kCopyPieceBytes;
 constexpr uint64_t kMaxBorrowedBytes = 64u << 20;
 
+// Of a record whose bytes are on the lanes.
+constexpr PostOptions kAtOnce{.leaves = Leaves::kNow};
+
 struct Span {
   CUdeviceptr dst = 0;
   const std::byte* src = nullptr;
@@ -49,7 +52,7 @@ CUresult SendInline(const Span& all, bool settle) {
   body.Put<uint64_t>(all.bytes);  // of the run that follows
   std::span tail(all.src, all.bytes);
   return settle ? RoundTripParts(kCall, body.bytes(), tail, nullptr)
-                : PostParts(kCall, body.bytes(), tail);
+                : Post(kCall, body.bytes(), tail);
 }
 
 // Visits pieces as (offset, bytes) until one fails.
@@ -112,7 +115,7 @@ CUresult SendCaptured(Session* session, const Span& all, bool settle) {
     FixedBody<48> body = Body(all, transfer, offset, bytes);
     bool last = offset + bytes == all.bytes;
     return settle && last ? RoundTripParts(kCall, body.bytes(), {}, nullptr)
-                          : PostPartsNow(kCall, body.bytes());
+                          : Post(kCall, body.bytes(), {}, kAtOnce);
   });
 }
 
@@ -133,7 +136,7 @@ CUresult SendPinned(Session* session, const Span& all) {
     session->transfers().AwaitRoom(bytes);
     Status sent = SendLent(session, transfer, offset, {all.src + offset, bytes});
     if (!sent.ok()) return MapSessionError(sent.code());
-    CUresult posted = PostPartsNow(kCall, Body(all, transfer, offset, bytes).bytes());
+    CUresult posted = Post(kCall, Body(all, transfer, offset, bytes).bytes(), {}, kAtOnce);
     session->NoteWork();  // the program may change the memory behind a wait
     return posted;
   });
@@ -162,7 +165,7 @@ CUresult SendWhenReached(Session* session, const Span& all) {
     FixedBody<48> body = Body(all, transfer, offset, bytes);
     Record record = MakeRecord(kCall, body.bytes());
     record.flags = kBytesFollow;
-    CUresult posted = PostRecordCounted(record);
+    CUresult posted = PostRecord(record);
     session->NoteWork();
     return posted;
   });

@@ -129,7 +129,7 @@ void PutEdges(Builder* body, const std::vector<GraphEdge>& edges) {
 CUresult PostGraph(CallId call, const Builder& body) {
   std::vector<std::byte> bytes(body.bytes().begin(), body.bytes().end());
   bytes.resize(AlignUp(bytes.size(), 8));
-  return PostRecordCounted(MakeRecord(call, bytes));
+  return PostRecord(MakeRecord(call, bytes));
 }
 
 CUresult AddWork(Graph* graph, const std::vector<GraphEdge>& after, uint64_t stream,

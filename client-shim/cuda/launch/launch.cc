@@ -161,8 +161,8 @@ CUresult PostLarge(const LaunchHead& head, Attributes attributes, const KernelIn
   uint64_t bytes = info.parameter_bytes;
   std::memcpy(at, &bytes, 8);
   at += 8;
-  return PostParts(CallId::cuLaunchKernel, {room, static_cast<size_t>(at - room)},
-                   {packed.get(), info.parameter_bytes});
+  return Post(CallId::cuLaunchKernel, {room, static_cast<size_t>(at - room)},
+              {packed.get(), info.parameter_bytes});
 }
 
 // In a process with several servers: a launch goes to the current context's, where its stream must
@@ -219,8 +219,8 @@ template <bool is_clear>
   PushMirrors();
   record.parameter_bytes = info.parameter_bytes;
   const size_t bytes = offsetof(LaunchRecord, parameters) + AlignUp(info.parameter_bytes, 8);
-  return is_clear ? PostWholeAtOnce(CallId::cuLaunchKernel, *self, &record.header, bytes)
-                  : PostWhole(CallId::cuLaunchKernel, *self, &record.header, bytes);
+  return PostWhole(CallId::cuLaunchKernel, *self, &record.header, bytes,
+                   is_clear || g_all_clear.load(std::memory_order_acquire));
 }
 
 // One for all calls but the usual one.

@@ -39,7 +39,7 @@ CUresult CheckProperties(const CUmemAllocationProp* prop) {
 
 // A late error of an older call stays where it is: the record is appended all the same.
 CUresult PostKept(CallId call, std::span<const std::byte> body) {
-  return PostRecordCounted(MakeRecord(call, body));
+  return PostRecord(MakeRecord(call, body));
 }
 
 void KeepMemory(uint64_t handle, uint64_t bytes, int device, CUmemAllocationHandleType types) {

@@ -228,7 +228,7 @@ CUresult Call_cuMulticastUnbind(CUmemGenericAllocationHandle mcHandle, CUdevice 
   body.Put<uint64_t>(mcOffset);
   body.Put<uint64_t>(size);
   body.Put<int32_t>(device->server_index);
-  CUresult posted = PostRecordCounted(MakeRecord(CallId::cuMulticastUnbind, body.padded()));
+  CUresult posted = PostRecord(MakeRecord(CallId::cuMulticastUnbind, body.padded()));
   if (posted != CUDA_SUCCESS) return posted;
   PhysicalMemory* memory = bound->memory;
   bindings.erase(bound);

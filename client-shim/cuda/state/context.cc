@@ -58,7 +58,7 @@ CUresult PostRetain(Context* context) {
   FixedBody<16> body;
   body.Put<int32_t>(context->server_device);
   body.Put<uint64_t>(context->handle);
-  return PostParts(CallId::cuDevicePrimaryCtxRetain, body.bytes(), {});
+  return Post(CallId::cuDevicePrimaryCtxRetain, body.bytes());
 }
 
 CUresult PostHandle(CallId call, const Context* context) {

@@ -77,7 +77,7 @@ CUresult ReceiveBulk(std::byte* dst, CUdeviceptr src, size_t bytes, uint64_t str
       return status;
     }
     Record record = MakeRecord(CallId::cuMemcpyDtoHAsync_v2, body.bytes());
-    status = PostBound(record, transfer);
+    status = PostRecord(record, {.transfer = transfer});
   }
   if (status != CUDA_SUCCESS) return status;
   Context* context = CurrentContext();
@@ -131,7 +131,7 @@ CUresult CopyOnDevice(CUdeviceptr dst, CUdeviceptr src, size_t bytes, uint64_t s
   body.Put<uint64_t>(src);
   body.Put<uint64_t>(bytes);
   body.Put<uint64_t>(stream);
-  return PostParts(CallId::cuMemcpyDtoDAsync_v2, body.bytes(), {});
+  return Post(CallId::cuMemcpyDtoDAsync_v2, body.bytes());
 }
 
 CUresult AwaitCopy(CUresult posted, CUdeviceptr dst, CUdeviceptr src, uint64_t stream, bool sync) {

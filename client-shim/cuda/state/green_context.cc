@@ -315,7 +315,7 @@ CUresult Call_cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent) {
   body.Put<uint64_t>(reinterpret_cast<uint64_t>(hEvent));
   body.Put<uint64_t>(context->handle);
   uint32_t serial = 0;
-  CUresult posted = PostNumbered(CallId::cuCtxRecordEvent, body.bytes(), &serial);
+  CUresult posted = Post(CallId::cuCtxRecordEvent, body.bytes(), {}, {.serial = &serial});
   event->pending_since.store(evidence);
   event->serial.store(serial, std::memory_order_release);
   return posted;

@@ -183,7 +183,7 @@ CUresult Allocate(Context* context, uint64_t bytes, uint64_t* address, uint64_t*
   body.Put<int32_t>(context->server_device);
   body.Put<uint64_t>(*address);
   body.Put<uint64_t>(*charged);
-  CUresult posted = PostParts(CallId::cuMemAlloc_v2, body.bytes(), {});
+  CUresult posted = Post(CallId::cuMemAlloc_v2, body.bytes());
   if (posted != CUDA_SUCCESS && CurrentSession() != nullptr &&
       CurrentSession()->ended() == CUDA_SUCCESS) {
     RecordLateError(context, posted);  // an older call's: the memory is allocated all the same
@@ -207,7 +207,7 @@ CUresult FreeAtServer(const Allocation& allocation) {
     body.Put<uint64_t>(epoch);
     Record record = MakeRecord(CallId::cuMemFree_v2, body.bytes());
     record.context = context->slot;
-    CUresult posted = PostRecordCounted(record);
+    CUresult posted = PostRecord(record);
     if (posted != CUDA_SUCCESS) return posted;
   }
   Context* current = CurrentContext();
