@@ -111,10 +111,15 @@ void Supervisor::AdmitNew(std::unique_ptr<Channel> channel, const Client& client
   }
   const quota::ClaimGrant* claim = grant ? &*grant : nullptr;
   // The disk is asked, and a daemon may have to be started: nobody else waits meanwhile.
-  Folders folders = started.ok() ? FoldersOf(TenantOf(client.tenant, claim)) : Folders();
-  std::string group = started.ok() ? MpsGroupOf(claim) : "";
+  SessionFolders folders;
+  std::string group;
+  if (started.ok()) {
+    folders = OpenSessionFolders(image_base_, TenantOf(client.tenant, claim), devices_.choice.kind,
+                                 places_.users.separate());
+    group = placement_.MpsGroupFor(claim);
+  }
   if (!group.empty()) {
-    started = EnsureMps(group, claim);
+    started = mps_.Ensure(group, claim);
   }
   {
     std::lock_guard lock(mutex_);
@@ -137,22 +142,10 @@ void Supervisor::AdmitNew(std::unique_ptr<Channel> channel, const Client& client
 Status Supervisor::CheckRoom(const std::string& counted) const {
   Occupancy occupancy;
   occupancy.is_draining = draining_;
-  occupancy.sessions = workers_.size();
-  occupancy.tenant_sessions =
-      static_cast<size_t>(std::count_if(workers_.begin(), workers_.end(), [&](const auto& entry) {
-        return entry.second->counted == counted;
-      }));
+  occupancy.sessions = sessions_.size();
+  occupancy.tenant_sessions = sessions_.CountCounted(counted);
   occupancy.has_room_in_memory = swap_.takes_more();
   return policy_.CheckRoom(occupancy, counted);
-}
-
-Supervisor::Worker* Supervisor::Find(const SessionId& session) {
-  for (auto& [control, worker] : workers_) {
-    if (worker->session == session) {
-      return worker.get();
-    }
-  }
-  return nullptr;
 }
 
 // What a client hears that comes back for a session that has ended. Its cause is for whoever shows
@@ -172,7 +165,7 @@ void Supervisor::AdmitAgain(std::unique_ptr<Channel> channel, const ReceivedHell
   bool is_known = false;  // why the session ended has been told
   {
     std::lock_guard lock(mutex_);
-    Worker* worker = Find(hello.session);
+    WorkerSession* worker = sessions_.Find(hello.session);
     std::optional<ExchangeKeys> keys;
     if (worker != nullptr) keys = heard.AcceptSession(worker->key);
     if (worker == nullptr) {

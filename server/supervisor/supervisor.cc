@@ -16,10 +16,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "proto/log_line.h"
 #include "proto/printable.h"
 #include "server/state/objects/image_store.h"
-#include "server/worker/sandbox/worker_files.h"
 #include "settings/exit_code.h"
 
 namespace farcall::server {
@@ -38,14 +36,6 @@ quota::SchedulerOptions ClockFor(const std::string& kind) {
   return options;
 }
 
-// A line of ours, the device's among them, keeps its level; what else a worker writes is a warning.
-void LogOfWorker(spdlog::logger& log, const std::string& who, const std::string& line) {
-  const LogLineParts parts = ParseLogLine(line);
-  if (parts.severity == LogSeverity::kOff) return log.warn("{}: {}", who, line);
-  log.log(spdlog::level::from_str(LogSeverityName(parts.severity)), "{}: {}: {}", who,
-          parts.component, parts.text);
-}
-
 }  // namespace
 
 sigset_t HandledSignals() {
@@ -60,26 +50,17 @@ Supervisor::Supervisor(const ServeOptions& options, ProbedDevices devices)
     : options_(options),
       devices_(std::move(devices)),
       image_base_(ImageBaseDirectory()),
-      readable_(ReadableFiles(devices_.choice.path)),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
-      output_(
-          [log = spdlog::default_logger()->clone("farcall-worker")](
-              const std::string& who, const std::string& line) { LogOfWorker(*log, who, line); }),
-      shared_folders_(SharedFolderParent()),
-      cgroups_(options.worker_memory_bytes),
-      images_(image_base_),
       charges_(HooksOfCharges(), options.tenant_memory_bytes),
+      images_(image_base_),
       time_(static_cast<int>(devices_.report.devices.size()), SettledPolicy(options), HooksOfTime(),
             ClockFor(devices_.choice.kind)),
       net_(options.max_net_bytes_per_s,
            [this](int control, const NetMessage& message) { (void)Tell(control, message); }),
       changes_(charges_, net_, !options.pool.url.empty(), HooksOfChanges()),
       swap_(SwapOptionsOf(options, devices_), LedgerOfSwapping(), HooksOfSwapping()),
-      process_memory_(closer_, epoll_, nullptr,
-                      HelperProcess::Answer<control::FromProcessMemory>(
-                          [this](const control::FromProcessMemory& message,
-                                 const std::vector<int>&) { OnProcessMemory(message); })),
-      users_(options.worker_users),
+      driver_memory_(devices_, options.charges_overhead, sessions_, closer_, epoll_,
+                     HooksOfDriverMemory()),
       shared_([this](int fd) { closer_.Close(fd); }, &SharedObjects::MaxPerVgpu),
       control_service_(closer_, epoll_,
                        [this](const control::FromControlPlane& question) {
@@ -93,12 +74,13 @@ Supervisor::Supervisor(const ServeOptions& options, ProbedDevices devices)
              },
              [this](const quota::ClaimLedger::Parking& parking) { ParkClaim(parking); },
              [this] { return StatusJson(); }}),
-      warm_caches_(MakeAllCaches(image_base_, KernelVariable(devices_.choice.kind))),
-      warm_(WantedWarm(), epoll_, HooksOfWarm()) {
+      report_({options_, devices_, sessions_, placement_, charges_, time_, net_, swap_,
+               driver_memory_}),
+      starter_(options_, devices_, sessions_, placement_, places_, closer_, epoll_),
+      mps_(options_, devices_, policy_, placement_) {
   sigset_t signals = HandledSignals();
   signals_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
   WatchDescriptor(epoll_, signals_);
-  overhead_ = MakeOverheadMeter();
 }
 
 Supervisor::~Supervisor() {
@@ -127,17 +109,17 @@ int Supervisor::Run(HandshakeServer& listener) {
         while (read(signals_, &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
           OnSignal(static_cast<int>(info.ssi_signo));
         }
-      } else if (auto worker = workers_.find(fd); worker != workers_.end()) {
-        ReadWorker(*worker->second);
-      } else if (auto ended = processes_.find(fd); ended != processes_.end()) {
-        OnProcessEnd(fd, ended->second);
-      } else if (warm_.OnReadable(fd, Clock::now())) {
+      } else if (WorkerSession* session = sessions_.Find(fd); session != nullptr) {
+        ReadWorker(*session);
+      } else if (std::optional<int> control = sessions_.FindByProcess(fd); control) {
+        OnProcessEnd(fd, *control);
+      } else if (starter_.OnReadable(fd, Clock::now())) {
         // it was
       } else if (std::any_of(tls_.begin(), tls_.end(),
                              [fd](const auto& port) { return port->OnReadable(fd); })) {
         // it was
       } else if (!pool_.OnReadable(fd) &&
-                 process_memory_.OnReadable(fd) == HelperProcess::Read::kNotOurs) {
+                 driver_memory_.OnReadable(fd) == HelperProcess::Read::kNotOurs) {
         control_service_.OnReadable(fd);
       }
     }
@@ -147,14 +129,12 @@ int Supervisor::Run(HandshakeServer& listener) {
     for (const std::unique_ptr<TlsPort>& port : tls_) {
       port->Tick();
     }
-    if (overhead_ != nullptr) {
-      overhead_->Tick(SteadyNow());
-    }
+    driver_memory_.Tick(SteadyNow());
     bool waits = charges_.has_waiting() || changes_.has_waiting();
     waits = KillLate() || waits;
     waits = Unmute() || waits;
     wait_ms = TickShares(waits || stopping_ ? kRetryMilliseconds : kTickMilliseconds);
-    wait_ms = warm_.Tick(Clock::now(), wait_ms);
+    wait_ms = starter_.Tick(Clock::now(), wait_ms);
     if (draining_ && !stopping_ && Clock::now() >= drain_until_) {
       StopSessions("the server is stopping; its time to drain is over");
     }
@@ -162,11 +142,11 @@ int Supervisor::Run(HandshakeServer& listener) {
       kill_at = Clock::now() + kStopPatience;
     }
     if (Clock::now() > kill_at) {
-      for (auto& [control, worker] : workers_) {
+      for (auto& [control, worker] : sessions_) {
         KillProcess(worker->process);
       }
     }
-    if (draining_ && workers_.empty()) {
+    if (draining_ && sessions_.empty()) {
       break;
     }
   }
@@ -177,14 +157,14 @@ int Supervisor::Run(HandshakeServer& listener) {
 void Supervisor::OnSignal(int signal) {
   if (!draining_) {
     draining_ = true;
-    warm_.Stop();
+    starter_.Stop();
     pool_.Drain();
     const uint32_t seconds = options_.drain_seconds;
     if (seconds != 0) {
       drain_until_ = Clock::now() + std::chrono::seconds(seconds);
     }
     spdlog::info("{}: no new sessions; {} still run, {} (once more ends them)", strsignal(signal),
-                 workers_.size(),
+                 sessions_.size(),
                  seconds == 0 ? "as long as they want" : fmt::format("for {} s at most", seconds));
   } else if (!stopping_) {
     StopSessions("the server is stopping");
@@ -193,45 +173,63 @@ void Supervisor::OnSignal(int signal) {
 
 void Supervisor::StopSessions(const char* why) {
   stopping_ = true;
-  for (auto& [control, worker] : workers_) {
+  for (auto& [control, worker] : sessions_) {
     (void)control::Send(control, control::Stop{.why = why});
   }
 }
 
-int Supervisor::HostDevice(const Worker& worker, int device) const {
-  if (device == quota::kHostMemory) {
-    return device;
-  }
-  bool known = device >= 0 && static_cast<size_t>(device) < worker.devices.size();
-  return known ? worker.devices[static_cast<size_t>(device)] : kNoDevice;
+Status Supervisor::OpenMps() {
+  FARCALL_TRY(mps_.Open(
+      [this](const std::string& group, const std::string& why) { EndMpsGroup(group, why); },
+      [this](const std::string& group) {
+        std::lock_guard lock(mutex_);
+        return sessions_.CountInGroup(group);
+      }));
+  return !mps_.is_open() || pool_.is_in_pool() ? Status() : mps_.Ensure(kAllSessions, nullptr);
 }
 
-int Supervisor::SessionDevice(int control, int device) const {
-  auto worker = workers_.find(control);
-  if (worker == workers_.end() || device == quota::kHostMemory) {
-    return device;
+// A thread of the MPS service's.
+void Supervisor::EndMpsGroup(const std::string& group, const std::string& why) {
+  std::lock_guard lock(mutex_);
+  size_t ended = 0;
+  for (auto& [control, worker] : sessions_) {
+    if (worker->mps_group != group || worker->kill_at != Clock::time_point::max()) {
+      continue;
+    }
+    worker->is_terminated = true;  // there is no server to do it
+    EndSession(*worker, why);
+    ++ended;
   }
-  const std::vector<int>& devices = worker->second->devices;
-  auto own = std::find(devices.begin(), devices.end(), device);
-  return own != devices.end() ? static_cast<int>(own - devices.begin()) : kNoDevice;
+  spdlog::error("{}: {}; its {} sessions end, its server is started anew", group, why, ended);
+  audit_.Note("mps_group_ended", {{"group", group}, {"why", why}, {"sessions", ended}});
+}
+
+void Supervisor::Kill(WorkerSession& worker) {
+  constexpr std::chrono::seconds kPatience(2);
+  if (!worker.mps_group.empty() && !worker.is_terminated) {
+    worker.is_terminated = true;
+    worker.kill_at = Clock::now() + kPatience;
+    return mps_.Terminate(worker);
+  }
+  KillProcess(worker.process);
 }
 
 void Supervisor::KillOnFailedSend(int control, const Status& sent) {
-  auto worker = workers_.find(control);
-  if (!sent.ok() && worker != workers_.end()) {
-    KillProcess(worker->second->process);
+  const WorkerSession* session = sessions_.Find(control);
+  if (!sent.ok() && session != nullptr) {
+    KillProcess(session->process);
   }
 }
 
 void Supervisor::EndClaim(const std::string& claim, const std::string& why) {
-  for (auto& [control, worker] : workers_) {
+  for (auto& [control, worker] : sessions_) {
     if (worker->claim == claim) {
       EndSession(*worker, why);
     }
   }
 }
 
-void Supervisor::EndSession(Worker& worker, const std::string& why) {
+void Supervisor::EndSession(WorkerSession& worker, const std::string& why) {
   constexpr std::chrono::seconds kPatience(1);
   if (worker.kill_at != Clock::time_point::max()) {
     return;
@@ -242,7 +240,7 @@ void Supervisor::EndSession(Worker& worker, const std::string& why) {
 
 bool Supervisor::KillLate() {
   bool some = false;
-  for (auto& [control, worker] : workers_) {
+  for (auto& [control, worker] : sessions_) {
     some = some || worker->kill_at != Clock::time_point::max();
     if (Clock::now() >= worker->kill_at) {
       Kill(*worker);
@@ -253,7 +251,7 @@ bool Supervisor::KillLate() {
 
 // The worker's end of the socket is closed: its process is ending, or has shut us out. Its memory
 // is back once the process is gone, which the driver may take seconds for: nobody waits.
-void Supervisor::ShutOut(Worker& worker, const std::string& why) {
+void Supervisor::ShutOut(WorkerSession& worker, const std::string& why) {
   ForgetDescriptor(epoll_, worker.process.control);
   worker.is_shut_out = true;
   if (!why.empty() && worker.ended.empty()) {
@@ -263,36 +261,35 @@ void Supervisor::ShutOut(Worker& worker, const std::string& why) {
 }
 
 void Supervisor::OnProcessEnd(int process, int control) {
-  if (workers_.at(control)->process.pid_fd == process) {
+  if (sessions_.At(control).process.pid_fd == process) {
     return EndWorker(control);
   }
-  ForgetClient(*workers_.at(control));
+  ForgetClient(sessions_.At(control));
   (void)Tell(control, control::ClientGone{});
 }
 
-void Supervisor::ForgetClient(Worker& worker) {
+void Supervisor::ForgetClient(WorkerSession& worker) {
   if (worker.client_fd >= 0) {
     ForgetDescriptor(epoll_, worker.client_fd);
-    processes_.erase(worker.client_fd);
+    sessions_.RemoveProcess(worker.client_fd);
     closer_.Close(std::exchange(worker.client_fd, -1));
   }
 }
 
 // Its process is gone, whoever may still hold an end of the socket; what it said last is read.
 void Supervisor::EndWorker(int control) {
-  Worker& worker = *workers_.find(control)->second;
+  WorkerSession& worker = sessions_.At(control);
   for (int i = 0; i < kLastMessages && !worker.is_shut_out && TakeMessage(worker).ok(); ++i) {
   }
   Reap(control);
 }
 
 void Supervisor::Reap(int control) {
-  auto found = workers_.find(control);
-  Worker& worker = *found->second;
+  WorkerSession& worker = sessions_.At(control);
   ForgetDescriptor(epoll_, control);
   ForgetClient(worker);
   ForgetDescriptor(epoll_, worker.process.pid_fd);
-  processes_.erase(worker.process.pid_fd);
+  sessions_.RemoveProcess(worker.process.pid_fd);
   int status = 0;
   waitpid(worker.process.pid, &status, 0);  // at once: it has ended
   std::string cause = worker.ended;
@@ -306,7 +303,7 @@ void Supervisor::Reap(int control) {
       std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - worker.since).count() /
       1000.0;
   spdlog::info("{}: ended after {:.1f} s: {}", worker.who, seconds, cause);
-  nlohmann::json fields = AuditFields(worker);
+  nlohmann::json fields = report_.AuditFields(worker);
   fields["seconds"] = seconds;
   fields["cause"] = cause;
   audit_.Note("session_ended", std::move(fields));
@@ -314,15 +311,8 @@ void Supervisor::Reap(int control) {
   time_.Leave(control, SteadyNow());
   net_.Leave(control);
   swap_.Leave(control);
-  if (worker.user) {
-    users_.GiveBack(worker.vgpu);
-  }
-  closer_.EndGroup(cgroups_.Drop(worker.vgpu));
-  closer_.Remove(shared_folders_.Drop(worker.vgpu));
   charges_.Leave(control);
-  if (overhead_ != nullptr) {
-    overhead_->Leave(control);
-  }
+  driver_memory_.Leave(control);
   if (!worker.claim.empty()) {
     pool_.Leave(worker.claim);
   }
@@ -333,16 +323,13 @@ void Supervisor::Reap(int control) {
   images_.Forget(worker.number);
   closer_.Close(control);
   closer_.Close(worker.process.pid_fd);
-  output_.End(worker.output);
-  workers_.erase(found);
-  if (workers_.empty()) {
-    process_memory_.End();  // nobody's to be asked about
+  starter_.Release(worker);
+  sessions_.Remove(control);
+  if (sessions_.empty()) {
+    driver_memory_.EndHelper();
   }
-  bool is_last = !group.empty() && std::none_of(workers_.begin(), workers_.end(), [&](auto& other) {
-    return other.second->mps_group == group;
-  });
-  if (is_last) {
-    mps_->Release(group);
+  if (!group.empty() && sessions_.CountInGroup(group) == 0) {
+    mps_.Release(group);
   }
 }
 

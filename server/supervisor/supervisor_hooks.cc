@@ -16,22 +16,20 @@ MemoryCharges::Hooks Supervisor::HooksOfCharges() {
     return Tell(control, message).ok();
   };
   hooks.shut_out = [this](int control, const std::string& why) {
-    ShutOut(*workers_.at(control), why);
+    ShutOut(sessions_.At(control), why);
   };
   hooks.room = [this](int control, const control::Charge& charge, std::string* why) {
     return swap_.Ask(control, charge, SteadyNow(), why);
   };
   hooks.withdraw = [this](int control) { swap_.Withdraw(control); };
-  hooks.expect = [this](int control, int device) {
-    if (overhead_ != nullptr) overhead_->Expect(control, device);
-  };
+  hooks.expect = [this](int control, int device) { driver_memory_.Expect(control, device); };
   hooks.overhead_bytes = [this](const std::string& vgpu, int device) {
-    return OverheadOf(vgpu, device, true);
+    return driver_memory_.ChargedOf(vgpu, device);
   };
   hooks.charged = [this](int device, uint64_t bytes) { totals_.NoteCharged(device, bytes); };
   hooks.refused = [this](int control, const std::string& why, uint64_t times) {
     if (std::has_single_bit(times)) {  // the 1st, 2nd, 4th ...
-      spdlog::info("{}: {}{}", workers_.at(control)->who, why,
+      spdlog::info("{}: {}{}", sessions_.At(control).who, why,
                    times == 1 ? "" : fmt::format(" ({} times)", times));
     }
   };
@@ -52,14 +50,11 @@ SwapScheduler::Ledger Supervisor::LedgerOfSwapping() {
   SwapScheduler::Ledger ledger;
   ledger.held = [this](int control, int device) { return charges_.charged_bytes(control, device); };
   ledger.held_by_all = [this](int device) {
-    uint64_t uncharged = overhead_ == nullptr ? 0 : overhead_->uncharged_bytes(device);
-    return charges_.ledger().charged_on_device(device) + uncharged;
+    return charges_.ledger().charged_on_device(device) + driver_memory_.Uncharged(device);
   };
   ledger.free = [this](int control, int device) -> uint64_t {
-    auto worker = workers_.find(control);
-    return worker == workers_.end()
-               ? 0
-               : charges_.ledger().usage(worker->second->vgpu, device).free_bytes();
+    const WorkerSession* session = sessions_.Find(control);
+    return session == nullptr ? 0 : charges_.ledger().usage(session->vgpu, device).free_bytes();
   };
   return ledger;
 }
@@ -70,18 +65,18 @@ MemorySwapping::Hooks Supervisor::HooksOfSwapping() {
     (void)Tell(control, message);
   };
   hooks.scheduler.end = [this](int control, const std::string& why) {
-    EndSession(*workers_.at(control), why);
+    EndSession(sessions_.At(control), why);
   };
   hooks.scheduler.moved = [this](int control, bool out, uint64_t bytes, quota::Ns took) {
-    NoteMove(*workers_.at(control), out, bytes, took);
+    NoteMove(sessions_.At(control), out, bytes, took);
   };
   hooks.answer = [this](const control::QuotaReply& reply) { control_service_.Send(reply); };
   hooks.parked = [this](const std::string& name) { audit_.Note("parked", {{"vgpu", name}}); };
   return hooks;
 }
 
-void Supervisor::NoteMove(const Worker& worker, bool out, uint64_t bytes, quota::Ns took) {
-  nlohmann::json fields = AuditFields(worker);
+void Supervisor::NoteMove(const WorkerSession& worker, bool out, uint64_t bytes, quota::Ns took) {
+  nlohmann::json fields = report_.AuditFields(worker);
   fields["bytes"] = bytes;
   fields["seconds"] = static_cast<double>(took) / quota::kSecond;
   spdlog::debug("{}: {} bytes {} the device", worker.who, bytes, out ? "left" : "are back on");
@@ -90,16 +85,29 @@ void Supervisor::NoteMove(const Worker& worker, bool out, uint64_t bytes, quota:
 
 QuotaChanges::Hooks Supervisor::HooksOfChanges() {
   QuotaChanges::Hooks hooks;
-  hooks.runs = [this](const std::string& vgpu) {
-    return std::any_of(workers_.begin(), workers_.end(),
-                       [&](const auto& entry) { return entry.second->vgpu == vgpu; });
+  hooks.runs = [this](const std::string& vgpu) { return sessions_.HasVgpu(vgpu); };
+  hooks.ceiling_bytes = [this](int device) {
+    return policy_.CeilingOf(placement_.BytesOf(device));
   };
-  hooks.ceiling_bytes = [this](int device) { return policy_.CeilingOf(BytesOf(device)); };
   hooks.change_compute = [this](const std::string& vgpu, const QuotaChange& change) {
     return time_.Change(vgpu, change, SteadyNow());
   };
   hooks.changed = [this](const std::string& name, const QuotaChange& change) {
     NoteChange(name, change);
+  };
+  return hooks;
+}
+
+// What is shared counts for each that has it: which of them the driver's figure holds is not known.
+DriverMemory::Hooks Supervisor::HooksOfDriverMemory() {
+  DriverMemory::Hooks hooks;
+  hooks.own_bytes = [this](int control, int device) {
+    uint64_t bytes = charges_.charged_bytes(control, device) - charges_.UnspentOf(control, device);
+    bytes -= std::min(bytes, swap_.BytesOut(control, device, SteadyNow()));
+    return bytes + shared_.BytesHeldBy(control, device);
+  };
+  hooks.charge = [this](int control, int device, uint64_t bytes) {
+    return charges_.ReserveUpTo(control, device, bytes);
   };
   return hooks;
 }

@@ -21,19 +21,20 @@ constexpr std::string_view kOtherKernels = "(others)";
 
 }  // namespace
 
-Status Supervisor::TakeMessage(Worker& worker) {
+Status Supervisor::TakeMessage(WorkerSession& worker) {
   control::FromWorker message;
   int descriptor = -1;
   Status received = TakeFromWorker(worker.process.control, &message, &descriptor);
   if (received.ok()) {
-    control::MapDevice(&message, [&](int device) { return HostDevice(worker, device); });
+    control::MapDevice(&message,
+                       [&](int device) { return SessionTable::HostDevice(worker, device); });
     AnswerWorker(worker, message, &descriptor);
   }
   closer_.Close(descriptor);
   return received;
 }
 
-void Supervisor::ReadWorker(Worker& worker) {
+void Supervisor::ReadWorker(WorkerSession& worker) {
   const Clock::time_point now = Clock::now();
   for (int i = 0; i < kMessagesPerTurn; ++i) {
     if (!worker.rate.Take(now)) {
@@ -51,7 +52,7 @@ void Supervisor::ReadWorker(Worker& worker) {
 }
 
 // It is not polled either: its process's end is heard by another descriptor.
-void Supervisor::Mute(Worker& worker) {
+void Supervisor::Mute(WorkerSession& worker) {
   ForgetDescriptor(epoll_, worker.process.control);
   worker.muted_until = Clock::now() + kMessagePause;
 }
@@ -59,7 +60,7 @@ void Supervisor::Mute(Worker& worker) {
 bool Supervisor::Unmute() {
   bool some = false;
   const Clock::time_point now = Clock::now();
-  for (auto& [control, worker] : workers_) {
+  for (auto& [control, worker] : sessions_) {
     if (worker->muted_until == Clock::time_point{} || worker->is_shut_out) {
       continue;
     }
@@ -73,7 +74,8 @@ bool Supervisor::Unmute() {
   return some;
 }
 
-void Supervisor::AnswerWorker(Worker& worker, const control::FromWorker& message, int* descriptor) {
+void Supervisor::AnswerWorker(WorkerSession& worker, const control::FromWorker& message,
+                              int* descriptor) {
   if (worker.has_ended) {
     return;
   }
@@ -82,7 +84,7 @@ void Supervisor::AnswerWorker(Worker& worker, const control::FromWorker& message
   auto hear = [&](const auto& each) {
     using M = std::remove_cvref_t<decltype(each)>;
     if constexpr (control::NamesDevice<M>) {
-      if (each.device == kNoDevice) return;
+      if (each.device == SessionTable::kNoDevice) return;
     }
     if constexpr (requires { charges_.OnMessage(control, each, now); }) {
       charges_.OnMessage(control, each, now);
@@ -101,14 +103,14 @@ void Supervisor::AnswerWorker(Worker& worker, const control::FromWorker& message
   std::visit(hear, message);
 }
 
-void Supervisor::OnMessage(Worker& worker, const control::Ended& message) {
+void Supervisor::OnMessage(WorkerSession& worker, const control::Ended& message) {
   worker.has_ended = true;
   worker.ended = Printable(message.why.str(), kMaxMessageBytes);
   totals_.bytes_up += message.received_bytes;
   totals_.bytes_down += message.sent_bytes;
 }
 
-void Supervisor::OnMessage(Worker&, const control::Skipped& message) {
+void Supervisor::OnMessage(WorkerSession&, const control::Skipped& message) {
   std::string name = Printable(message.kernel.str(), kMaxMessageBytes);
   if (totals_.skipped.size() >= kMaxSkippedNames && totals_.skipped.count(name) == 0) {
     name = kOtherKernels;
@@ -120,26 +122,44 @@ void Supervisor::OnMessage(Worker&, const control::Skipped& message) {
   }
 }
 
-void Supervisor::OnMessage(Worker&, const control::Peak& message) {
+void Supervisor::OnMessage(WorkerSession&, const control::Peak& message) {
   totals_.AddPeak(message.device, message.bytes);
 }
 
-void Supervisor::OnMessage(Worker& worker, const control::KeepImage& message, int* descriptor) {
+void Supervisor::OnMessage(WorkerSession& worker, const control::KeepImage& message,
+                           int* descriptor) {
   (void)images_.Take(ImageNote::kNew, worker.tenant, worker.number, message.hash, descriptor);
 }
 
-void Supervisor::OnMessage(Worker& worker, const control::ImageRead& message) {
+void Supervisor::OnMessage(WorkerSession& worker, const control::ImageRead& message) {
   int none = -1;
   (void)images_.Take(message.is_intact ? ImageNote::kRead : ImageNote::kCorrupt, worker.tenant,
                      worker.number, message.hash, &none);
 }
 
+void Supervisor::OnMessage(WorkerSession& worker, const control::Share& message, int* descriptor) {
+  const int control = worker.process.control;
+  (void)Tell(control, shared_.Share(control, worker.vgpu, charges_.Find(control, message.device),
+                                    message, descriptor));
+}
+
+void Supervisor::OnMessage(WorkerSession& worker, const control::Redeem& message) {
+  const int control = worker.process.control;
+  int descriptor = -1;
+  control::RedeemReply answer = shared_.Redeem(control, worker.vgpu, message, &descriptor);
+  (void)Tell(control, std::move(answer), descriptor);
+}
+
+void Supervisor::OnMessage(WorkerSession& worker, const control::Drop& message) {
+  shared_.Drop(worker.process.control, message.token);
+}
+
 // A pid means something on its own host only.
-void Supervisor::OnMessage(Worker& worker, const control::AskProcesses& question) {
+void Supervisor::OnMessage(WorkerSession& worker, const control::AskProcesses& question) {
   control::Processes answer{.id = question.id};
-  for (auto& [control, other] : workers_) {
+  for (auto& [control, other] : sessions_) {
     uint64_t bytes = charges_.charged_bytes(control, question.device);
-    bytes += overhead_ == nullptr ? 0 : overhead_->charged_bytes(control, question.device);
+    bytes += driver_memory_.ChargedOf(control, question.device);
     if (other->vgpu != worker.vgpu || other->raw_client_host != worker.raw_client_host ||
         bytes == 0) {
       continue;

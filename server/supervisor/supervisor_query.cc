@@ -3,12 +3,9 @@
 #include <algorithm>
 #include <chrono>
 
-#include "proto/handshake/fabric_transport.h"
 #include "proto/handshake/query_answer.h"
 #include "proto/handshake/session_features.h"
-#include "server/supervisor/services/host_name.h"
 #include "server/supervisor/supervisor.h"
-#include "settings/version.h"
 #include "transport/handshake.h"
 
 namespace farcall::server {
@@ -22,21 +19,6 @@ constexpr std::chrono::milliseconds kPatience(100);
 constexpr size_t kAttributes = 77;
 
 }  // namespace
-
-void Supervisor::OfferSharedMemory(const Hello& hello, Welcome* welcome) const {
-  if (HasFeature(hello, SessionFeature::kSharedMemory) && !shm_path_.empty()) {
-    welcome->features |= FeatureBit(SessionFeature::kSharedMemory);
-    welcome->shm_path = shm_path_;
-  }
-}
-
-void Supervisor::OfferFabric(const Hello& hello, Welcome* welcome) const {
-  if (options_.OffersVerbs() && AsksForFabric(kVerbsTransport, hello)) {
-    GrantFabric(kVerbsTransport, welcome);
-  } else if (options_.OffersUcx() && AsksForFabric(kUcxTransport, hello)) {
-    GrantFabric(kUcxTransport, welcome);
-  }
-}
 
 void Supervisor::AnswerQuery(std::unique_ptr<Channel> channel, const Client& client) {
   if (pool_.is_in_pool()) {  // its devices are the pool's to tell of, to its users
@@ -65,13 +47,7 @@ void Supervisor::AnswerQuery(std::unique_ptr<Channel> channel, const Client& cli
     device.peer_access.clear();
   }
   welcome.features = FeatureBit(SessionFeature::kQuery);
-  welcome.driver_version = devices_.report.driver_version;
-  welcome.server_version = kServerVersion;
-  welcome.server_host = HostName();
-  welcome.device_kind = devices_.choice.kind;
-  welcome.libraries = libraries_.ForClients();
-  OfferSharedMemory(client.hello, &welcome);
-  OfferFabric(client.hello, &welcome);
+  setup_.Describe(client.hello, &welcome);
   (void)SendQueryAnswer(*channel, client.keys.answer, answer, Clock::now() + kPatience);
 }
 

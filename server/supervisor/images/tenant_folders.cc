@@ -161,4 +161,11 @@ OwnedDescriptor OpenTenantKernels(const std::string& base, const std::string& te
   return all.fd() < 0 ? OwnedDescriptor() : MakeFolder(all.fd(), NameOf(tenant), mode);
 }
 
+SessionFolders OpenSessionFolders(const std::string& base, const std::string& tenant,
+                                  const std::string& device_kind, bool for_others) {
+  const char* variable = KernelVariable(device_kind);
+  return {OpenTenantImages(base, tenant), OpenTenantKernels(base, tenant, variable, for_others),
+          MakeAllCaches(base, variable)};
+}
+
 }  // namespace farcall::server

@@ -52,4 +52,12 @@ OwnedDescriptor OpenTenantKernels(const std::string& base, const std::string& te
 //   Thread  any
 std::vector<std::pair<dev_t, ino_t>> MakeAllCaches(const std::string& base, const char* variable);
 
+// Those of a session, opened before anybody waits for it.
+struct SessionFolders {
+  OwnedDescriptor images, kernels;
+  std::vector<std::pair<dev_t, ino_t>> caches;  // MakeAllCaches
+};
+SessionFolders OpenSessionFolders(const std::string& base, const std::string& tenant,
+                                  const std::string& device_kind, bool for_others);
+
 }  // namespace farcall::server

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/supervisor/admission_policy.h"
+#include "server/supervisor/sessions/admission_policy.h"
 
 #include <algorithm>
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the driver takes for sessions beside their allocations (overhead_meter.h): who is asked,
-// what is charged, and what is told of it.
+#include "server/supervisor/sessions/driver_memory.h"
+
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
+#include <utility>
+#include <variant>
+#include <vector>
 
 #include "server/device/uuid_text.h"
 #include "server/nvml/nvml_service.h"
-#include "server/supervisor/supervisor.h"
 
 namespace farcall::server {
 
@@ -27,68 +28,105 @@ std::string PathOfNvml(const std::string&) {
 
 }  // namespace
 
-// Only NVIDIA's driver: contexts and programs of a software device are in no device's memory.
-std::unique_ptr<OverheadMeter> Supervisor::MakeOverheadMeter() {
-  if (devices_.choice.kind != "cuda" || !kHasNvml) {
-    return nullptr;
+DriverMemory::DriverMemory(const ProbedDevices& devices, bool charges, const SessionTable& sessions,
+                           Closer& closer, int epoll, Hooks hooks)
+    : devices_(devices),
+      sessions_(sessions),
+      helper_(closer, epoll, nullptr,
+              HelperProcess::Answer<control::FromProcessMemory>(
+                  [this](const control::FromProcessMemory& message, const std::vector<int>&) {
+                    OnAnswer(message);
+                  })) {
+  if (devices.choice.kind != "cuda" || !kHasNvml) {
+    return;
   }
-  OverheadMeter::Hooks hooks;
-  hooks.own_bytes = [this](int control, int device) { return BytesOnDevice(control, device); };
-  hooks.charge = [this](int control, int device, uint64_t bytes) {
-    return charges_.ReserveUpTo(control, device, bytes);
-  };
-  hooks.ask = [this](uint64_t id) { return AskProcessMemory(id); };
-  return std::make_unique<OverheadMeter>(static_cast<int>(devices_.report.devices.size()),
-                                         options_.charges_overhead, std::move(hooks));
+  meter_ = std::make_unique<OverheadMeter>(
+      static_cast<int>(devices.report.devices.size()), charges,
+      OverheadMeter::Hooks{std::move(hooks.own_bytes), std::move(hooks.charge),
+                           [this](uint64_t id) { return Ask(id); }});
 }
 
-// What is shared counts for each that has it: which of them the driver's figure holds is not known.
-uint64_t Supervisor::BytesOnDevice(int control, int device) const {
-  uint64_t bytes = charges_.charged_bytes(control, device) - charges_.UnspentOf(control, device);
-  bytes -= std::min(bytes, swap_.BytesOut(control, device, SteadyNow()));
-  return bytes + shared_.BytesHeldBy(control, device);
+void DriverMemory::Join(const WorkerSession& session) {
+  if (meter_ != nullptr) {
+    meter_->Join(session.process.control, session.process.pid);
+  }
 }
 
-bool Supervisor::AskProcessMemory(uint64_t id) {
-  if (no_process_memory_) {
+void DriverMemory::Leave(int control) {
+  if (meter_ != nullptr) {
+    meter_->Leave(control);
+  }
+}
+
+void DriverMemory::Tick(quota::Ns now) {
+  if (meter_ != nullptr) {
+    meter_->Tick(now);
+  }
+}
+
+void DriverMemory::Expect(int control, int device) {
+  if (meter_ != nullptr) {
+    meter_->Expect(control, device);
+  }
+}
+
+bool DriverMemory::Ask(uint64_t id) {
+  if (cannot_ask_) {
     return false;
   }
-  if (!process_memory_.runs()) {
+  if (!helper_.runs()) {
     std::vector<std::string> arguments = {"farcall", "worker", "process-memory",
                                           PathOfNvml(devices_.choice.path)};
     for (const DeviceSnapshot& device : devices_.report.devices) {
       arguments.push_back(UuidText(device.uuid));
     }
-    Status started = process_memory_.Start(std::move(arguments), -1);
+    Status started = helper_.Start(std::move(arguments), -1);
     if (!started.ok()) {
       spdlog::warn("what sessions take beside their allocations is not known: {}",
                    started.message());
-      no_process_memory_ = true;
+      cannot_ask_ = true;
       return false;
     }
   }
-  process_memory_.Send(control::AskProcessMemory{.id = id});
+  helper_.Send(control::AskProcessMemory{.id = id});
   return true;
 }
 
-void Supervisor::OnProcessMemory(const control::FromProcessMemory& message) {
-  const std::string known = overhead_->why_unknown();
-  std::visit([this](const auto& each) { overhead_->OnMessage(each); }, message);
-  if (overhead_->why_unknown() != known && !overhead_->why_unknown().empty()) {
+void DriverMemory::OnAnswer(const control::FromProcessMemory& message) {
+  const std::string known = meter_->why_unknown();
+  std::visit([this](const auto& each) { meter_->OnMessage(each); }, message);
+  if (meter_->why_unknown() != known && !meter_->why_unknown().empty()) {
     spdlog::info("what sessions take beside their allocations is not known: {}",
-                 overhead_->why_unknown());
+                 meter_->why_unknown());
   }
 }
 
-uint64_t Supervisor::OverheadOf(const std::string& vgpu, int device, bool charged) const {
+uint64_t DriverMemory::ChargedOf(int control, int device) const {
+  return meter_ == nullptr ? 0 : meter_->charged_bytes(control, device);
+}
+
+uint64_t DriverMemory::BytesOf(const std::string& vgpu, int device) const {
   uint64_t total = 0;
-  for (const auto& [control, worker] : workers_) {
-    if (overhead_ != nullptr && worker->vgpu == vgpu) {
-      total +=
-          charged ? overhead_->charged_bytes(control, device) : overhead_->bytes(control, device);
+  for (const auto& [control, session] : sessions_) {
+    if (meter_ != nullptr && session->vgpu == vgpu) {
+      total += meter_->bytes(control, device);
     }
   }
   return total;
+}
+
+uint64_t DriverMemory::ChargedOf(const std::string& vgpu, int device) const {
+  uint64_t total = 0;
+  for (const auto& [control, session] : sessions_) {
+    if (session->vgpu == vgpu) {
+      total += ChargedOf(control, device);
+    }
+  }
+  return total;
+}
+
+uint64_t DriverMemory::Uncharged(int device) const {
+  return meter_ == nullptr ? 0 : meter_->uncharged_bytes(device);
 }
 
 }  // namespace farcall::server

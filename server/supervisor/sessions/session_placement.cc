@@ -1,53 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
-// How devices are shared: exclusively, by MPS, by MIG instances. Slices are time_sharing.h.
-#include <signal.h>
-#include <spdlog/spdlog.h>
-#include <stdlib.h>
-#include <unistd.h>
+#include "server/supervisor/sessions/session_placement.h"
 
 #include <algorithm>
-#include <cstring>
-#include <nlohmann/json.hpp>
+#include <numeric>
 #include <set>
 
 #include "server/device/uuid_text.h"
-#include "server/supervisor/supervisor.h"
 
 namespace farcall::server {
 
-namespace {
-
-constexpr char kAllSessions[] = "server";  // the one group of those who hold the server's token
-// The ledger has the exact word. What the driver needs for itself counts against MPS's limit, so
-// that leaves room for it, and stands behind the ledger only.
-constexpr uint64_t kMpsOverheadBytes = uint64_t{512} << 20;
-
-uint32_t PercentOf(uint32_t milli) {
-  return std::max<uint32_t>((milli + 9) / 10, 1);
+uint64_t SessionPlacement::BytesOf(int device) const {
+  return devices_.report.devices[static_cast<size_t>(device)].total_bytes;
 }
 
-}  // namespace
+std::vector<int> SessionPlacement::AllDevices() const {
+  std::vector<int> devices(devices_.report.devices.size());
+  std::iota(devices.begin(), devices.end(), 0);
+  return devices;
+}
 
-// A process sees one MIG instance, and is an MPS client with all of its devices or with none.
-Status Supervisor::PlaceSession(const Worker& worker) const {
-  if (options_.modes.Any(DeviceMode::kMig) && worker.devices.size() != 1) {
-    return {Code::kRefused, "mode mig: asked for " + std::to_string(worker.devices.size()) +
+std::vector<int> SessionPlacement::DevicesFor(const std::string& vgpu,
+                                              const quota::ClaimGrant* grant) const {
+  if (grant != nullptr) {
+    return {grant->devices.begin(), grant->devices.end()};
+  }
+  if (options_.modes.Any(DeviceMode::kMig)) {
+    return {PickInstance(vgpu)};
+  }
+  return AllDevices();
+}
+
+Status SessionPlacement::Check(const WorkerSession& session) const {
+  if (options_.modes.Any(DeviceMode::kMig) && session.devices.size() != 1) {
+    return {Code::kRefused, "mode mig: asked for " + std::to_string(session.devices.size()) +
                                 " devices; a program sees one MIG instance"};
   }
-  for (int device : worker.devices) {
-    if ((ModeOf(device) == DeviceMode::kMps) != !worker.mps_group.empty()) {
+  for (int device : session.devices) {
+    if ((ModeOf(device) == DeviceMode::kMps) != !session.mps_group.empty()) {
       return {Code::kRefused, "mode mps: of its devices some are in that mode and some are not"};
     }
   }
-  return ExclusiveOf(worker);
+  return CheckExclusive(session);
 }
 
-Status Supervisor::ExclusiveOf(const Worker& worker) const {
-  for (int device : worker.devices) {
-    for (const auto& [control, other] : workers_) {
+Status SessionPlacement::CheckExclusive(const WorkerSession& session) const {
+  for (int device : session.devices) {
+    for (const auto& [control, other] : sessions_) {
       bool has_it =
           std::find(other->devices.begin(), other->devices.end(), device) != other->devices.end();
-      if (ModeOf(device) == DeviceMode::kExclusive && has_it && other->vgpu != worker.vgpu) {
+      if (ModeOf(device) == DeviceMode::kExclusive && has_it && other->vgpu != session.vgpu) {
         return {Code::kRefused,
                 "device " + std::to_string(device) + " is exclusive: " + other->who + " has it"};
       }
@@ -57,14 +58,14 @@ Status Supervisor::ExclusiveOf(const Worker& worker) const {
 }
 
 // That of the vGPU's other sessions, else the one with the fewest vGPUs.
-int Supervisor::PickInstance(const std::string& vgpu) const {
+int SessionPlacement::PickInstance(const std::string& vgpu) const {
   std::vector<std::set<std::string>> vgpus(devices_.report.devices.size());
-  for (const auto& [control, worker] : workers_) {
-    if (worker->vgpu == vgpu) {
-      return worker->devices.front();
+  for (const auto& [control, session] : sessions_) {
+    if (session->vgpu == vgpu) {
+      return session->devices.front();
     }
-    for (int device : worker->devices) {
-      vgpus[static_cast<size_t>(device)].insert(worker->vgpu);
+    for (int device : session->devices) {
+      vgpus[static_cast<size_t>(device)].insert(session->vgpu);
     }
   }
   auto least = std::min_element(vgpus.begin(), vgpus.end(),
@@ -72,8 +73,7 @@ int Supervisor::PickInstance(const std::string& vgpu) const {
   return static_cast<int>(least - vgpus.begin());
 }
 
-// Whoever holds the server's token trusts the others who do; each claim of a pool is by itself.
-std::string Supervisor::MpsGroupOf(const quota::ClaimGrant* grant) const {
+std::string SessionPlacement::MpsGroupFor(const quota::ClaimGrant* grant) const {
   if (grant == nullptr) {
     return ModeOf(0) == DeviceMode::kMps ? kAllSessions : "";
   }
@@ -83,111 +83,41 @@ std::string Supervisor::MpsGroupOf(const quota::ClaimGrant* grant) const {
   return is_mps ? std::string(kClaimPrefix) + grant->claim : "";
 }
 
-Status Supervisor::OpenMps() {
-  if (!options_.modes.Any(DeviceMode::kMps)) {
-    return {};
-  }
-  FARCALL_TRY(FindMpsControl().status());
-  char folder[] = "/tmp/farcall-mps-XXXXXX";
-  if (mkdtemp(folder) == nullptr) {
-    return {Code::kUnavailable, std::string("mode mps: no folder in /tmp: ") + strerror(errno)};
-  }
-  mps_ = std::make_unique<MpsService>(
-      folder, [this](const std::string& group, const std::string& why) { EndMpsGroup(group, why); },
-      [this](const std::string& group) { return SessionsOf(group); });
-  return pool_.is_in_pool() ? Status() : EnsureMps(kAllSessions, nullptr);
-}
-
-// The defaults are what nobody of the group may exceed; a vGPU's own stands in its workers'
-// environment.
-Status Supervisor::EnsureMps(const std::string& group, const quota::ClaimGrant* grant) {
-  MpsOptions options;
-  Result<std::string> program = FindMpsControl();
-  if (!program.ok()) {
-    return program.status();
-  }
-  options.program = *program;
-  options.user = geteuid();
-  uint32_t limit = options_.compute.max_limit_milli;
-  std::vector<int> devices;
-  if (grant != nullptr) {
-    devices.assign(grant->devices.begin(), grant->devices.end());
-    limit = grant->limit_milli == 0 ? limit : std::min(limit, grant->limit_milli);
-  } else {
-    for (size_t i = 0; i < devices_.report.devices.size(); ++i) {
-      devices.push_back(static_cast<int>(i));
+std::string SessionPlacement::GpusOf(const WorkerSession& session) const {
+  bool is_mps = !session.mps_group.empty();
+  if (is_mps || !devices_.visible.empty()) {
+    std::string names;
+    for (int device : session.devices) {
+      auto index = static_cast<size_t>(device);
+      // A daemon's clients count its devices: only their UUIDs mean the same to both.
+      names += (names.empty() ? "" : ",") +
+               (is_mps ? UuidText(devices_.report.devices[index].uuid) : devices_.visible[index]);
     }
+    return names;
   }
-  options.default_percentage = limit < quota::kWholeMilli ? PercentOf(limit) : 0;
-  for (int device : devices) {
-    if (!options.devices.empty()) options.devices += ',';
-    options.devices += UuidText(devices_.report.devices[static_cast<size_t>(device)].uuid);
-    uint64_t most = grant != nullptr ? grant->memory_bytes : options_.memory_bytes;
-    options.default_memory_bytes.push_back(most == 0 ? 0 : most + kMpsOverheadBytes);
+  if (session.claim.empty()) {
+    return options_.gpus;
   }
-  return mps_->Ensure(group, std::move(options));
+  std::vector<std::string> listed;
+  for (size_t at = 0; at <= options_.gpus.size() && !options_.gpus.empty();) {
+    size_t comma = std::min(options_.gpus.find(',', at), options_.gpus.size());
+    listed.push_back(options_.gpus.substr(at, comma - at));
+    at = comma + 1;
+  }
+  std::string gpus;
+  for (int device : session.devices) {
+    auto index = static_cast<size_t>(device);
+    gpus += (gpus.empty() ? "" : ",") +
+            (index < listed.size() ? listed[index] : std::to_string(device));
+  }
+  return gpus;
 }
 
-std::vector<std::string> Supervisor::MpsEnvironment(const Worker& worker,
-                                                    const QuotaRequest& compute,
-                                                    const quota::ClaimGrant* grant,
-                                                    const Hello& hello) {
-  if (worker.mps_group.empty()) {
-    return {};
-  }
-  std::vector<std::string> environment = mps_->EnvironmentOf(worker.mps_group);
-  uint32_t limit = options_.compute.max_limit_milli;
-  limit = compute.limit_milli == 0 ? limit : std::min(limit, compute.limit_milli);
-  if (limit < quota::kWholeMilli) {
-    environment.push_back("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=" + std::to_string(PercentOf(limit)));
-  }
-  std::string memory;
-  for (size_t i = 0; i < worker.devices.size(); ++i) {
-    int device = worker.devices[i];
-    uint64_t quota = grant != nullptr ? grant->memory_bytes
-                                      : policy_.QuotaFor(hello.quota.memory_bytes, BytesOf(device));
-    if (!memory.empty()) memory += ',';
-    memory += std::to_string(i) + "=" + MpsDaemon::MemoryText(quota + kMpsOverheadBytes);
-  }
-  environment.push_back("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=" + memory);
-  if (compute.priority == OnTheWire(quota::Priority::kLow)) {
-    environment.emplace_back("CUDA_MPS_CLIENT_PRIORITY=1");  // below the others
-  }
-  return environment;
-}
-
-// A thread of the MPS service's.
-void Supervisor::EndMpsGroup(const std::string& group, const std::string& why) {
-  std::lock_guard lock(mutex_);
-  size_t ended = 0;
-  for (auto& [control, worker] : workers_) {
-    if (worker->mps_group != group || worker->kill_at != Clock::time_point::max()) {
-      continue;
-    }
-    worker->is_terminated = true;  // there is no server to do it
-    EndSession(*worker, why);
-    ++ended;
-  }
-  spdlog::error("{}: {}; its {} sessions end, its server is started anew", group, why, ended);
-  audit_.Note("mps_group_ended", {{"group", group}, {"why", why}, {"sessions", ended}});
-}
-
-size_t Supervisor::SessionsOf(const std::string& group) {
-  std::lock_guard lock(mutex_);
-  return static_cast<size_t>(
-      std::count_if(workers_.begin(), workers_.end(),
-                    [&group](const auto& worker) { return worker.second->mps_group == group; }));
-}
-
-// A client of MPS that is killed amid a kernel may take its group along: the daemon ends it first.
-void Supervisor::Kill(Worker& worker) {
-  constexpr std::chrono::seconds kPatience(2);
-  if (!worker.mps_group.empty() && !worker.is_terminated) {
-    worker.is_terminated = true;
-    worker.kill_at = Clock::now() + kPatience;
-    return mps_->Terminate(worker.mps_group, worker.process.pid);
-  }
-  KillProcess(worker.process);
+std::string SessionPlacement::GpusOfAll(bool is_in_pool) const {
+  WorkerSession session;
+  session.claim = is_in_pool ? "any" : "";
+  session.devices = AllDevices();
+  return GpusOf(session);
 }
 
 }  // namespace farcall::server

@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the supervisor tells the control plane, and what it changes for it. JSON with the names of
-// proto/control.proto: farcall-control reads it by protobuf's own mapping.
-#include <spdlog/spdlog.h>
-#include <unistd.h>
+#include "server/supervisor/sessions/status_report.h"
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 
+#include "proto/handshake/crypto.h"
 #include "proto/printable.h"
-#include "server/control/memory_file.h"
+#include "server/device/steady_now.h"
 #include "server/device/uuid_text.h"
-#include "server/supervisor/options/control_path.h"
 #include "server/supervisor/services/host_name.h"
-#include "server/supervisor/supervisor.h"
 #include "settings/version.h"
 
 namespace farcall::server {
@@ -22,7 +19,19 @@ namespace {
 
 using Json = nlohmann::json;
 
-// A name for people. A token's own text lets its holder join, so it is not shown.
+uint64_t MillisecondsSince(Clock::time_point then) {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - then).count());
+}
+
+// By its certificate, which it has proved; else as it calls itself.
+std::string OwnerOf(const WorkerSession& session) {
+  return session.arrival.identity.empty() ? session.client_user + "@" + session.client_host
+                                          : Printable(session.arrival.identity);
+}
+
+}  // namespace
+
 std::string PublicId(const std::string& vgpu) {
   constexpr std::string_view kSession = "session ";
   if (vgpu.compare(0, kSession.size(), kSession) == 0)
@@ -35,115 +44,75 @@ std::string PublicId(const std::string& vgpu) {
   return text;
 }
 
-uint64_t MillisecondsSince(Clock::time_point then) {
-  return static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - then).count());
-}
-
-bool EndsWith(std::string_view text, std::string_view end) {
-  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
-}
-
-std::string Dump(const Json& json) {
-  // A client's text may be anything but UTF-8.
+std::string JsonText(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-}  // namespace
-
-Status Supervisor::OpenControl(const std::string& url) {
-  std::string path = options_.control;
-  if (path == "off") return {};
-  // Of a port that nobody chose nobody knows: such servers (tests', `farcall run`'s) have a control
-  // socket if they are told its path.
-  bool is_chosen = options_.listen.empty() || !EndsWith(options_.listen[0], ":0");
-  if (path.empty() && !is_chosen && options_.metrics.empty()) return {};
-  Status opened;
-  if (path.empty()) {
-    Result<std::string> folder = MakeControlFolder();
-    opened = folder.status();
-    path = ControlPathOf(url);
-  }
-  if (opened.ok()) opened = control_service_.Open(path, options_.metrics);
-  if (!opened.ok() && !options_.metrics.empty()) return opened;
-  if (!opened.ok())
-    spdlog::warn("no control socket, so no farcall ps, top or quota: {}", opened.message());
-  else
-    spdlog::info("control socket {}", path);
-  return {};
-}
-
-Json Supervisor::StatusJson() const {
+Json StatusReport::OfServer(const ServerState& server) const {
   Json status = {{"version", kServerVersion},
                  {"host", HostName()},
-                 {"device_kind", devices_.choice.kind},
-                 {"uptime_ms", MillisecondsSince(since_)},
-                 {"draining", draining_},
-                 {"max_sessions", options_.max_sessions},
-                 {"sessions_started", sessions_started_},
+                 {"device_kind", parts_.devices.choice.kind},
+                 {"uptime_ms", MillisecondsSince(server.since)},
+                 {"draining", server.is_draining},
+                 {"max_sessions", parts_.options.max_sessions},
+                 {"sessions_started", server.sessions_started},
                  {"devices", Json::array()},
                  {"vgpus", Json::array()}};
-  for (size_t i = 0; i < devices_.report.devices.size(); ++i) {
-    const DeviceSnapshot& device = devices_.report.devices[i];
+  for (size_t i = 0; i < parts_.devices.report.devices.size(); ++i) {
+    const DeviceSnapshot& device = parts_.devices.report.devices[i];
     status["devices"].push_back(
         {{"index", i},
          {"name", device.name},
          {"uuid", UuidText(device.uuid)},
          {"memory_bytes", device.total_bytes},
-         {"mode", ToText(ModeOf(static_cast<int>(i)))},
-         {"memory_charged_bytes", charges_.ledger().charged_on_device(static_cast<int>(i))}});
-    time_.PutDevice(static_cast<int>(i), SteadyNow(), &status["devices"].back());
+         {"mode", ToText(parts_.placement.ModeOf(static_cast<int>(i)))},
+         {"memory_charged_bytes", parts_.charges.ledger().charged_on_device(static_cast<int>(i))}});
+    parts_.time.PutDevice(static_cast<int>(i), SteadyNow(), &status["devices"].back());
   }
-  std::map<std::string, std::vector<const Worker*>> vgpus;
-  for (const auto& [control, worker] : workers_) vgpus[worker->vgpu].push_back(worker.get());
-  const std::vector<quota::VgpuStatus> compute = time_.Statuses(SteadyNow());
+  std::map<std::string, std::vector<const WorkerSession*>> vgpus;
+  for (const auto& [control, session] : parts_.sessions)
+    vgpus[session->vgpu].push_back(session.get());
+  const std::vector<quota::VgpuStatus> compute = parts_.time.Statuses(SteadyNow());
   for (auto& [vgpu, members] : vgpus) {
     std::sort(members.begin(), members.end(),
-              [](const Worker* a, const Worker* b) { return a->number < b->number; });
-    status["vgpus"].push_back(VgpuJson(vgpu, members, compute));
+              [](const WorkerSession* a, const WorkerSession* b) { return a->number < b->number; });
+    status["vgpus"].push_back(OfVgpu(vgpu, members, compute));
   }
-  swap_.PutTotals(&status);
+  parts_.swap.PutTotals(&status);
   return status;
 }
 
-// By its certificate, which it has proved; else as it calls itself.
-std::string Supervisor::OwnerOf(const Worker& worker) {
-  return worker.arrival.identity.empty() ? worker.client_user + "@" + worker.client_host
-                                         : Printable(worker.arrival.identity);
-}
-
-nlohmann::json Supervisor::VgpuJson(const std::string& vgpu,
-                                    const std::vector<const Worker*>& members,
-                                    const std::vector<quota::VgpuStatus>& compute) const {
+Json StatusReport::OfVgpu(const std::string& vgpu, const std::vector<const WorkerSession*>& members,
+                          const std::vector<quota::VgpuStatus>& compute) const {
   Json told = {{"id", PublicId(vgpu)},
                {"owner", OwnerOf(*members[0])},
                {"devices", Json::array()},
                {"sessions", Json::array()}};
-  for (size_t i = 0; i < devices_.report.devices.size(); ++i) {
+  for (size_t i = 0; i < parts_.devices.report.devices.size(); ++i) {
     int device = static_cast<int>(i);
-    quota::Usage usage = charges_.ledger().usage(vgpu, device);
+    quota::Usage usage = parts_.charges.ledger().usage(vgpu, device);
     uint64_t unspent = 0;
-    for (const Worker* member : members)
-      unspent += charges_.UnspentOf(member->process.control, device);
+    for (const WorkerSession* member : members)
+      unspent += parts_.charges.UnspentOf(member->process.control, device);
     told["devices"].push_back(
         {{"device", i},
          {"used_bytes", usage.charged_bytes - std::min(unspent, usage.charged_bytes)},
          {"charged_bytes", usage.charged_bytes},
-         {"overhead_bytes", OverheadOf(vgpu, device, false)},
-         {"overhead_charged_bytes", OverheadOf(vgpu, device, true)},
+         {"overhead_bytes", parts_.driver_memory.BytesOf(vgpu, device)},
+         {"overhead_charged_bytes", parts_.driver_memory.ChargedOf(vgpu, device)},
          {"quota_bytes", usage.quota_bytes}});
   }
-  quota::Usage host = charges_.ledger().usage(vgpu, quota::kHostMemory);
+  quota::Usage host = parts_.charges.ledger().usage(vgpu, quota::kHostMemory);
   told["host_memory_used_bytes"] = host.charged_bytes;
   told["host_memory_quota_bytes"] = host.quota_bytes;
-  time_.PutVgpu(vgpu, compute, &told);
-  NetScheduler::Use net = net_.UseOf(vgpu);
+  parts_.time.PutVgpu(vgpu, compute, &told);
+  NetScheduler::Use net = parts_.net.UseOf(vgpu);
   told["net_bytes_per_s"] = net.bytes_per_s;
   told["net_bytes_in"] = net.bytes_in;
   told["net_bytes_out"] = net.bytes_out;
   told["net_waited_ns"] = net.waited_ns;
   std::vector<int> controls;
-  for (const Worker* member : members) {
+  for (const WorkerSession* member : members) {
     controls.push_back(member->process.control);
     told["sessions"].push_back({{"number", member->number},
                                 {"user", member->client_user},
@@ -153,95 +122,28 @@ nlohmann::json Supervisor::VgpuJson(const std::string& vgpu,
                                 {"age_ms", MillisecondsSince(member->since)},
                                 {"worker_pid", member->process.pid}});
   }
-  swap_.PutVgpu(controls, SteadyNow(), &told);
+  parts_.swap.PutVgpu(controls, SteadyNow(), &told);
   return told;
 }
 
-Json Supervisor::AuditFields(const Worker& worker) const {
-  Json fields = {{"session", worker.number},      {"vgpu", PublicId(worker.vgpu)},
-                 {"user", worker.client_user},    {"host", worker.client_host},
-                 {"pid", worker.client_pid},      {"program", worker.program},
-                 {"memory_bytes", Json::array()}, {"worker_pid", worker.process.pid}};
-  if (worker.user) fields["worker_user"] = *worker.user;
-  if (!worker.arrival.identity.empty())
-    fields["certificate"] = Printable(worker.arrival.identity, farcall::kMaxMessageBytes);
-  for (size_t i = 0; i < devices_.report.devices.size(); ++i)
+Json StatusReport::AuditFields(const WorkerSession& session) const {
+  Json fields = {{"session", session.number},     {"vgpu", PublicId(session.vgpu)},
+                 {"user", session.client_user},   {"host", session.client_host},
+                 {"pid", session.client_pid},     {"program", session.program},
+                 {"memory_bytes", Json::array()}, {"worker_pid", session.process.pid}};
+  if (session.user) fields["worker_user"] = *session.user;
+  if (!session.arrival.identity.empty())
+    fields["certificate"] = Printable(session.arrival.identity, farcall::kMaxMessageBytes);
+  for (size_t i = 0; i < parts_.devices.report.devices.size(); ++i)
     fields["memory_bytes"].push_back(
-        charges_.ledger().usage(worker.vgpu, static_cast<int>(i)).quota_bytes);
+        parts_.charges.ledger().usage(session.vgpu, static_cast<int>(i)).quota_bytes);
   return fields;
 }
 
-void Supervisor::OnMessage(const control::SetQuota& question) {
-  Begin(TaskOf(question));
-}
-
-void Supervisor::OnMessage(const control::Park& question) {
-  swap_.Park(question, VgpuById(question.vgpu.str()), SteadyNow());
-}
-
-void Supervisor::OnMessage(const control::AskStatus& question) {
-  std::string text = Dump(StatusJson());
-  auto bytes = std::as_bytes(std::span(text));
-  int file = MakeMemoryFile("farcall-status", {bytes.begin(), bytes.end()});
-  if (file < 0) return;  // it asks again, or gives up
-  control_service_.Send({.id = question.id}, file);
-  close(file);
-}
-
-std::string Supervisor::VgpuById(std::string_view id) const {
-  for (const auto& [control, worker] : workers_)
-    if (PublicId(worker->vgpu) == id) return worker->vgpu;
+std::string StatusReport::VgpuById(std::string_view id) const {
+  for (const auto& [control, session] : parts_.sessions)
+    if (PublicId(session->vgpu) == id) return session->vgpu;
   return "";
-}
-
-QuotaChanges::Task Supervisor::TaskOf(const control::SetQuota& question) {
-  QuotaChanges::Task task;
-  task.name = question.vgpu;
-  task.vgpu = VgpuById(task.name);
-  for (size_t i = 0; i < devices_.report.devices.size(); ++i)
-    task.devices.push_back(static_cast<int>(i));
-  task.change = question.change;
-  task.done = [this, id = question.id](ChangeOutcome outcome, const std::string& why) {
-    control_service_.Send({.id = id, .outcome = outcome, .why = why});
-  };
-  return task;
-}
-
-void Supervisor::ChangeClaim(const quota::ClaimGrant& from, const quota::ClaimGrant& to) {
-  QuotaChanges::Task task;
-  task.name = to.claim;
-  task.vgpu = std::string(kClaimPrefix) + to.claim;
-  task.devices.assign(to.devices.begin(), to.devices.end());
-  task.is_claims = true;
-  if (to.memory_bytes != from.memory_bytes) task.change.memory_bytes = to.memory_bytes;
-  if (to.share_milli != from.share_milli) task.change.share_milli = to.share_milli;
-  if (to.limit_milli != from.limit_milli) task.change.limit_milli = to.limit_milli;
-  if (to.priority != from.priority) task.change.priority = static_cast<WirePriority>(to.priority);
-  if (to.net_bytes_per_s != from.net_bytes_per_s) task.change.net_bytes_per_s = to.net_bytes_per_s;
-  task.done = [this, claim = to.claim, revision = to.quota_revision](ChangeOutcome outcome,
-                                                                     const std::string& why) {
-    pool_.FinishChange(claim, revision, outcome == ChangeOutcome::kDone ? "" : why);
-  };
-  Begin(std::move(task));
-}
-
-void Supervisor::ParkClaim(const quota::ClaimLedger::Parking& parking) {
-  const std::string vgpu = std::string(kClaimPrefix) + parking.claim;
-  if (!parking.leaves) return swap_.LetIn(vgpu);
-  swap_.HoldOut(vgpu, SteadyNow(), [this, claim = parking.claim](const std::string& refused) {
-    pool_.FinishParking(claim, refused);
-  });
-}
-
-void Supervisor::NoteChange(std::string_view id, const QuotaChange& change) {
-  Json fields = {{"vgpu", id}};
-  if (change.memory_bytes) fields["memory_bytes"] = *change.memory_bytes;
-  if (change.share_milli) fields["share_milli"] = *change.share_milli;
-  if (change.limit_milli) fields["limit_milli"] = *change.limit_milli;
-  if (change.net_bytes_per_s) fields["net_bytes_per_s"] = *change.net_bytes_per_s;
-  if (change.priority) fields["priority"] = PriorityName(static_cast<uint8_t>(*change.priority));
-  spdlog::info("quota set: {}", Dump(fields));
-  audit_.Note("quota_set", std::move(fields));
 }
 
 }  // namespace farcall::server

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A session's worker: one that was started before it, or a new one.
+#include "server/supervisor/sessions/worker_starter.h"
+
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
 
-#include "proto/handshake/fabric_transport.h"
-#include "server/supervisor/supervisor.h"
-#include "server/supervisor/undo.h"
+#include "proto/log_line.h"
+#include "server/state/objects/image_store.h"
+#include "server/supervisor/images/tenant_folders.h"
 #include "server/worker/warm_worker.h"
 #include "server/worker/worker.h"
 #include "transport/handshake.h"
@@ -29,55 +30,74 @@ const char* TextOf(const char* text) {
   return text == nullptr ? "" : text;
 }
 
+// A line of ours, the device's among them, keeps its level; what else a worker writes is a warning.
+void LogOfWorker(spdlog::logger& log, const std::string& who, const std::string& line) {
+  const LogLineParts parts = ParseLogLine(line);
+  if (parts.severity == LogSeverity::kOff) return log.warn("{}: {}", who, line);
+  log.log(spdlog::level::from_str(LogSeverityName(parts.severity)), "{}: {}: {}", who,
+          parts.component, parts.text);
+}
+
 }  // namespace
+
+WorkerPlaces::WorkerPlaces(const ServeOptions& options)
+    : output(
+          [log = spdlog::default_logger()->clone("farcall-worker")](
+              const std::string& who, const std::string& line) { LogOfWorker(*log, who, line); }),
+      users(options.worker_users),
+      folders(SharedFolderParent()),
+      cgroups(options.worker_memory_bytes) {}
+
+WorkerStarter::WorkerStarter(const ServeOptions& options, const ProbedDevices& devices,
+                             const SessionTable& sessions, const SessionPlacement& placement,
+                             WorkerPlaces& places, Closer& closer, int epoll)
+    : options_(options),
+      devices_(devices),
+      sessions_(sessions),
+      placement_(placement),
+      places_(places),
+      closer_(closer),
+      warm_gpus_(placement.GpusOfAll(!options.pool.url.empty())),
+      warm_caches_(MakeAllCaches(ImageBaseDirectory(), KernelVariable(devices.choice.kind))),
+      warm_(WantedWarm(options), epoll, HooksOfWarm()) {}
 
 // A process of MPS has its daemon's environment, one of MIG its instance's. A developer's, and one
 // whose system calls are reported, is begun in other ways. Where tenants trust one another, workers
 // may write what the rules of a waiting one do not name.
-uint32_t Supervisor::WantedWarm() const {
-  const bool is_special = options_.modes.Any(DeviceMode::kMps) ||
-                          options_.modes.Any(DeviceMode::kMig) || options_.debuggable ||
-                          options_.reports_worker_calls || options_.trust_tenants;
-  return is_special || !CanWarmUp() ? 0 : options_.warm_workers;
+uint32_t WorkerStarter::WantedWarm(const ServeOptions& options) {
+  const bool is_special = options.modes.Any(DeviceMode::kMps) ||
+                          options.modes.Any(DeviceMode::kMig) || options.debuggable ||
+                          options.reports_worker_calls || options.trust_tenants;
+  return is_special || !CanWarmUp() ? 0 : options.warm_workers;
 }
 
-// What GpusOf says of a session that has all devices.
-std::string Supervisor::WarmGpus() const {
-  Worker worker;
-  worker.claim = pool_.is_in_pool() ? "any" : "";
-  for (size_t i = 0; i < devices_.report.devices.size(); ++i) {
-    worker.devices.push_back(static_cast<int>(i));
-  }
-  return GpusOf(worker);
-}
-
-WarmWorkers::Hooks Supervisor::HooksOfWarm() {
+WarmWorkers::Hooks WorkerStarter::HooksOfWarm() {
   return {[this](bool initialises) { return StartWarm(initialises); },
-          [this](WarmWorker warm) { EndWarm(std::move(warm)); },
+          [this](const WarmWorker& warm) { EndWarm(warm); },
           [](const std::string& line) { spdlog::info("{}", line); }};
 }
 
-Result<WarmWorker> Supervisor::StartWarm(bool initialises) {
+Result<WarmWorker> WorkerStarter::StartWarm(bool initialises) {
   WarmWorker warm;
   warm.place = "warm " + std::to_string(++warm_started_);
-  if (users_.separate()) {
-    Result<uid_t> taken = users_.Take(warm.place);
+  if (places_.users.separate()) {
+    Result<uid_t> taken = places_.users.Take(warm.place);
     FARCALL_TRY(taken.status());
     warm.user = *taken;
   }
-  Result<WorkerOutput::Pipe> errors = output_.Open("a worker without a session");
+  Result<WorkerOutput::Pipe> errors = places_.output.Open("a worker without a session");
   Result<WorkerProcess> process = errors.status();
-  const std::string folder = shared_folders_.Add(warm.place, warm.user);
+  const std::string folder = places_.folders.Add(warm.place, warm.user);
   if (errors.ok()) {
     warm.output = errors->id;
     process = StartWorker(
         {"warm", devices_.choice.path, TextOf(KernelVariable(devices_.choice.kind)),
          initialises ? kInitialises : kLoads},
-        WarmGpus(), warm.user, {std::string(kSharedFolderVariable) + "=" + folder}, errors->end);
+        warm_gpus_, warm.user, {std::string(kSharedFolderVariable) + "=" + folder}, errors->end);
     close(errors->end);
   }
   if (!process.ok()) {
-    EndWarm(std::move(warm));
+    EndWarm(warm);
     return process.status();
   }
   warm.process = *process;
@@ -85,78 +105,89 @@ Result<WarmWorker> Supervisor::StartWarm(bool initialises) {
 }
 
 // It is killed, and holds nothing of a tenant's: its user need not wait for its end.
-void Supervisor::EndWarm(WarmWorker warm) {
+void WorkerStarter::EndWarm(const WarmWorker& warm) {
   if (warm.process.control >= 0) {
     closer_.End(warm.process);
   }
   if (warm.user) {
-    users_.GiveBack(warm.place);
+    places_.users.GiveBack(warm.place);
   }
-  closer_.Remove(shared_folders_.Drop(warm.place));
-  output_.End(warm.output);
+  closer_.Remove(places_.folders.Drop(warm.place));
+  places_.output.End(warm.output);
 }
 
-// Its worker may reach the network or a card, which one that was started before may not.
-bool Supervisor::WantsFabric(const Hello& hello) const {
-  Welcome welcome;
-  OfferFabric(hello, &welcome);
-  return UsesFabric(kUcxTransport, welcome) || UsesFabric(kVerbsTransport, welcome);
-}
-
-std::optional<WarmWorker> Supervisor::TakeWarm(const Worker& worker, const Hello& hello,
-                                               const Folders& folders) {
-  const bool fits =
-      worker.mps_group.empty() && !NeedsOwnEnvironment(hello) && GpusOf(worker) == WarmGpus() &&
-      folders.all == warm_caches_ && !WantsFabric(hello) &&
-      // Those of one vGPU share a user and a folder, which its first has brought along.
-      std::none_of(workers_.begin(), workers_.end(),
-                   [&](const auto& other) { return other.second->vgpu == worker.vgpu; });
+std::optional<WarmWorker> WorkerStarter::TakeWarm(const WorkerSession& session,
+                                                  const WorkerNeeds& needs) {
+  const bool fits = session.mps_group.empty() && !NeedsOwnEnvironment(needs.hello) &&
+                    placement_.GpusOf(session) == warm_gpus_ && needs.caches == warm_caches_ &&
+                    !needs.uses_fabric &&
+                    // Those of one vGPU share a user and a folder, which its first has brought
+                    // along.
+                    !sessions_.HasVgpu(session.vgpu);
   return fits ? warm_.Take(Clock::now()) : std::nullopt;
 }
 
-void Supervisor::AdoptWarm(const WarmWorker& warm, Worker* worker, Undo* undo) {
-  const std::string vgpu = worker->vgpu;
-  worker->is_warm = true;
-  worker->process = warm.process;
-  worker->user = warm.user;
-  worker->output = warm.output;
+void WorkerStarter::AdoptWarm(const WarmWorker& warm, WorkerSession* session, Undo* undo) {
+  const std::string vgpu = session->vgpu;
+  session->is_warm = true;
+  session->process = warm.process;
+  session->user = warm.user;
+  session->output = warm.output;
   if (warm.user) {
-    users_.Rename(warm.place, vgpu);
-    undo->Add([this, vgpu] { users_.GiveBack(vgpu); });
+    places_.users.Rename(warm.place, vgpu);
+    undo->Add([this, vgpu] { places_.users.GiveBack(vgpu); });
   }
-  output_.Rename(warm.output, worker->who);
-  undo->Add([this, id = warm.output] { output_.End(id); });
-  shared_folders_.Rename(warm.place, vgpu);
-  undo->Add([this, vgpu] { closer_.Remove(shared_folders_.Drop(vgpu)); });
+  places_.output.Rename(warm.output, session->who);
+  undo->Add([this, id = warm.output] { places_.output.End(id); });
+  places_.folders.Rename(warm.place, vgpu);
+  undo->Add([this, vgpu] { closer_.Remove(places_.folders.Drop(vgpu)); });
 }
 
-Status Supervisor::StartCold(Worker* worker, std::vector<std::string> environment, Undo* undo) {
-  if (users_.separate()) {
-    Result<uid_t> taken = users_.Take(worker->vgpu);
+Status WorkerStarter::StartCold(WorkerSession* session, std::vector<std::string> environment,
+                                Undo* undo) {
+  if (places_.users.separate()) {
+    Result<uid_t> taken = places_.users.Take(session->vgpu);
     if (!taken.ok() && warm_.EndOne(Clock::now())) {  // it held the last
-      taken = users_.Take(worker->vgpu);
+      taken = places_.users.Take(session->vgpu);
     }
     FARCALL_TRY(taken.status());
-    worker->user = *taken;
-    undo->Add([this, worker] { users_.GiveBack(worker->vgpu); });
+    session->user = *taken;
+    undo->Add([this, session] { places_.users.GiveBack(session->vgpu); });
   }
   WorkerOutput::Pipe errors;
   if (!options_.debuggable) {  // a developer's worker writes where the server does
-    Result<WorkerOutput::Pipe> opened = output_.Open(worker->who);
+    Result<WorkerOutput::Pipe> opened = places_.output.Open(session->who);
     FARCALL_TRY(opened.status());
     errors = *opened;
-    worker->output = errors.id;
-    undo->Add([this, worker] { output_.End(worker->output); });
+    session->output = errors.id;
+    undo->Add([this, session] { places_.output.End(session->output); });
   }
   environment.push_back(std::string(kSharedFolderVariable) + "=" +
-                        shared_folders_.Add(worker->vgpu, worker->user));
-  undo->Add([this, worker] { closer_.Remove(shared_folders_.Drop(worker->vgpu)); });
+                        places_.folders.Add(session->vgpu, session->user));
+  undo->Add([this, session] { closer_.Remove(places_.folders.Drop(session->vgpu)); });
   Result<WorkerProcess> process =
-      StartWorker({}, GpusOf(*worker), worker->user, environment, errors.end);
+      StartWorker({}, placement_.GpusOf(*session), session->user, environment, errors.end);
   close(errors.end);
   FARCALL_TRY(process.status());
-  worker->process = *process;
+  session->process = *process;
   return {};
+}
+
+Status WorkerStarter::Start(WorkerSession* session, const WorkerNeeds& needs, Undo* undo) {
+  if (std::optional<WarmWorker> warm = TakeWarm(*session, needs)) {
+    AdoptWarm(*warm, session, undo);
+    return {};
+  }
+  return StartCold(session, needs.environment, undo);
+}
+
+void WorkerStarter::Release(const WorkerSession& session) {
+  if (session.user) {
+    places_.users.GiveBack(session.vgpu);
+  }
+  closer_.EndGroup(places_.cgroups.Drop(session.vgpu));
+  closer_.Remove(places_.folders.Drop(session.vgpu));
+  places_.output.End(session.output);
 }
 
 }  // namespace farcall::server

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who may have a session and how much, by the options alone: each refusal names its remedy.
-#include "server/supervisor/admission_policy.h"
+#include "server/supervisor/sessions/admission_policy.h"
 
 #include <gtest/gtest.h>
 

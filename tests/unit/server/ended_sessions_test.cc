@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/supervisor/ended_sessions.h"
+#include "server/supervisor/sessions/ended_sessions.h"
 
 #include <gtest/gtest.h>
 
