@@ -10,7 +10,7 @@
 #include "cli/output/progress.h"
 #include "cli/programs/client_environment.h"
 #include "client-shim/core/settings/transport_wish.h"
-#include "proto/device_domain.h"
+#include "proto/cuda/device_domain.h"
 #include "proto/handshake/fabric_transport.h"
 #include "proto/handshake/session_features.h"
 #include "server/supervisor/options/control_path.h"

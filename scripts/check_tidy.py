@@ -183,7 +183,9 @@ def check(chosen, commands, passed):
     digests = {source: digest(source) for source in chosen}
     jobs = int(os.environ.get("FARCALL_JOBS", os.cpu_count() or 1))
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        for result in pool.map(look, list(groups(chosen))):
+        looks = [pool.submit(look, group) for group in groups(chosen)]
+        for done in concurrent.futures.as_completed(looks):
+            result = done.result()
             number += len(result)
             for source, said in result.items():
                 if said:

@@ -11,7 +11,7 @@
 
 #include "client-shim/core/session/session_face.h"
 #include "proto/codec.h"
-#include "proto/extent.h"
+#include "proto/cuda/extent.h"
 #include "proto/wire.h"
 
 namespace farcall::client {

@@ -40,7 +40,8 @@ CUBLAS_ENTRY cublasStatus_t cublasGetProperty(libraryPropertyType type, int* val
 }
 
 CUBLAS_ENTRY size_t cublasGetCudartVersion() {
-  return static_cast<size_t>(VersionPart(MAJOR_VERSION) * 1000 + VersionPart(MINOR_VERSION) * 10);
+  return static_cast<size_t>(VersionPart(MAJOR_VERSION)) * 1000 +
+         static_cast<size_t>(VersionPart(MINOR_VERSION)) * 10;
 }
 
 CUBLAS_ENTRY const char* cublasGetStatusName(cublasStatus_t status) {

@@ -68,17 +68,16 @@ template <typename To, typename From>
 inline constexpr bool MayPass() {
   using T = std::remove_cv_t<To>;
   using F = std::remove_cv_t<From>;
-  if constexpr (std::is_same_v<T, F> || std::is_void_v<T> || std::is_void_v<F>) {
+  constexpr bool are_addresses = std::is_same_v<T, CUdeviceptr> && std::is_pointer_v<F>;
+  // Callbacks are checked by eye: their arguments are handles, enumerations and addresses.
+  constexpr bool are_callbacks = std::is_function_v<T> && std::is_function_v<F>;
+  if constexpr (std::is_same_v<T, F> || std::is_void_v<T> || std::is_void_v<F> || are_addresses ||
+                are_callbacks) {
     return true;  // an address is bytes to whom it is handed
   } else if constexpr (std::is_pointer_v<T> && std::is_pointer_v<F>) {
     return MayPass<std::remove_pointer_t<T>, std::remove_pointer_t<F>>();
-  } else if constexpr (std::is_same_v<T, CUdeviceptr> && std::is_pointer_v<F>) {
-    return true;
   } else if constexpr (std::is_class_v<T> || std::is_union_v<T> || std::is_class_v<F>) {
     return kSameRecord<T, F> || kSameHandle<T, F>;
-  } else if constexpr (std::is_function_v<T> && std::is_function_v<F>) {
-    return true;  // callbacks: checked by eye, their arguments are handles, enumerations and
-                  // addresses
   } else {
     return (std::is_enum_v<T> || std::is_integral_v<T>)&&sizeof(T) == sizeof(F);
   }

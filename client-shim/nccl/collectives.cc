@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "client-shim/nccl/driver.h"
-#include "client-shim/nccl/error.h"
+#include "client-shim/nccl/base/driver.h"
+#include "client-shim/nccl/base/error.h"
 
 namespace farcall::nccl {
 
@@ -267,7 +267,7 @@ ncclResult_t JoinStreams(const std::vector<Transfer>& transfers, bool at_start) 
 
 }  // namespace
 
-ncclResult_t Transfers(Communicator& comm, std::vector<Transfer> transfers) {
+ncclResult_t Transfers(Communicator& comm, const std::vector<Transfer>& transfers) {
   FARCALL_NCCL_TRY(JoinStreams(transfers, true));
   const std::vector<int> turns = Turns(transfers);
   const int last_turn = *std::max_element(turns.begin(), turns.end());

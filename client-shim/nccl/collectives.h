@@ -49,6 +49,6 @@ struct Transfer {
 };
 // The sends and receives of one group, chunk by chunk in turns, so that two ranks that send to each
 // other never wait for each other's receive.
-ncclResult_t Transfers(Communicator& comm, std::vector<Transfer> transfers);
+ncclResult_t Transfers(Communicator& comm, const std::vector<Transfer>& transfers);
 
 }  // namespace farcall::nccl

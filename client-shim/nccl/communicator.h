@@ -17,11 +17,11 @@
 #include <string>
 #include <vector>
 
-#include "client-shim/nccl/api.h"
-#include "client-shim/nccl/bootstrap.h"
-#include "client-shim/nccl/kernels.h"
-#include "client-shim/nccl/layout.h"
-#include "client-shim/nccl/relay.h"
+#include "client-shim/nccl/base/api.h"
+#include "client-shim/nccl/base/kernels.h"
+#include "client-shim/nccl/base/layout.h"
+#include "client-shim/nccl/net/bootstrap.h"
+#include "client-shim/nccl/net/relay.h"
 
 namespace farcall::nccl {
 

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <set>
 
-#include "client-shim/nccl/driver.h"
-#include "client-shim/nccl/error.h"
+#include "client-shim/nccl/base/driver.h"
+#include "client-shim/nccl/base/error.h"
 #include "client-shim/nccl/group.h"
 
 using farcall::nccl::AddCreation;

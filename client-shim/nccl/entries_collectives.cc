@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // NCCL's C interface: collectives, sends, groups, reductions. Arguments are checked here; what
 // works stands in collectives.cc and group.cc.
-#include "client-shim/nccl/driver.h"
+#include "client-shim/nccl/base/driver.h"
+#include "client-shim/nccl/base/error.h"
 #include "client-shim/nccl/entries.h"
-#include "client-shim/nccl/error.h"
 #include "client-shim/nccl/group.h"
 
 using farcall::nccl::AddCollective;

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "client-shim/nccl/driver.h"
-#include "client-shim/nccl/error.h"
+#include "client-shim/nccl/base/driver.h"
+#include "client-shim/nccl/base/error.h"
 
 namespace farcall::nccl {
 

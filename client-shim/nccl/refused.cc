@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // NCCL's calls that are not served: there, so that whoever links to them loads; they say so when
 // called.
+#include "client-shim/nccl/base/error.h"
 #include "client-shim/nccl/entries.h"
-#include "client-shim/nccl/error.h"
 
 namespace {
 ncclResult_t Refuse(const char* name) {

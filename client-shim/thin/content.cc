@@ -168,7 +168,7 @@ int CreateDescribed(void** descriptor, uint16_t kind, uint16_t create, uint16_t 
   if (described->object == nullptr) return kLibrary.memory;
   described->object->id.store(described->content->object->id.load(), std::memory_order_release);
   *descriptor = described->object;
-  described.release();
+  (void)described.release();
   return 0;
 }
 

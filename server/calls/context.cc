@@ -2,6 +2,8 @@
 // Contexts come to life on the helper; they end once their work is done.
 #include "server/calls/context.h"
 
+#include <utility>
+
 #include "generated/server/driver_api.h"
 #include "generated/server/handwritten.h"
 #include "server/device/current_context.h"
@@ -74,7 +76,8 @@ ContextState& ComeToLife(Session& session, HandleParts parts, CUcontext native, 
 void EndContext(ServeCall& call, ContextState* context, std::function<CUresult()> end) {
   Session& session = call.session;
   session.contexts().MakeCurrent(context);
-  auto destroy = [&session, &api = call.api, context, header = call.header, end](CUresult) {
+  auto destroy = [&session, &api = call.api, context, header = call.header,
+                  end = std::move(end)](CUresult) {
     auto now = [&session, &api, context, header, end] {
       session.completion().Drain(context->native);
       CurrentContext::Set(api, context->native);

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "proto/changed_bytes.h"
-#include "proto/host_window.h"
+#include "proto/cuda/host_window.h"
 #include "proto/shared_bytes.h"
 
 #ifndef MAP_FIXED_NOREPLACE

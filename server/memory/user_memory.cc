@@ -7,7 +7,7 @@
 #include <iterator>
 
 #include "proto/codec.h"
-#include "proto/memory_flags.h"
+#include "proto/cuda/memory_flags.h"
 #include "server/memory/share_list.h"
 
 namespace farcall::server {

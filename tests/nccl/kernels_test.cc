@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client-shim/nccl/kernels.h"
+#include "client-shim/nccl/base/kernels.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 // nothing else here needs.
 #pragma once
 
-#include "client-shim/nccl/api.h"
+#include "client-shim/nccl/base/api.h"
 
 extern "C" {
 ncclResult_t ncclGetVersion(int* version);

@@ -7,8 +7,8 @@
 
 #include <thread>
 
-#include "client-shim/nccl/bootstrap.h"
-#include "client-shim/nccl/bootstrap_wire.h"
+#include "client-shim/nccl/net/bootstrap.h"
+#include "client-shim/nccl/net/bootstrap_wire.h"
 
 namespace farcall::nccl {
 namespace {

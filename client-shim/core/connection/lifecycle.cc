@@ -19,7 +19,7 @@
 #include "client-shim/core/session/error_map.h"
 #include "client-shim/core/session/session.h"
 #include "client-shim/core/session/thread_state.h"
-#include "proto/device_domain.h"
+#include "proto/cuda/device_domain.h"
 #include "proto/handshake/fabric_transport.h"
 #include "transport/tcp/tcp_channel.h"
 #include "transport/url.h"

@@ -8,7 +8,7 @@
 #include <mutex>
 
 #include "proto/codec.h"
-#include "proto/host_window.h"
+#include "proto/cuda/host_window.h"
 
 namespace farcall {
 class Link;

@@ -109,7 +109,7 @@ CUresult Call_cuLinkCreate_v2(unsigned int numOptions, CUjit_option* options, vo
     Handles(HandleKind::kLinkState).Free(handle);
     return status;
   }
-  link.release();
+  (void)link.release();
   *stateOut = reinterpret_cast<CUlinkState>(handle);
   return CUDA_SUCCESS;
 }

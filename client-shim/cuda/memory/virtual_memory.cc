@@ -12,7 +12,7 @@
 #include "client-shim/cuda/objects/physical_memory.h"
 #include "client-shim/cuda/state/memory.h"
 #include "generated/client/calls.h"
-#include "proto/memory_flags.h"
+#include "proto/cuda/memory_flags.h"
 
 namespace farcall::client {
 

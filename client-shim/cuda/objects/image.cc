@@ -9,7 +9,7 @@
 #include "client-shim/core/session/calls.h"
 #include "client-shim/core/session/error_map.h"
 #include "cuda-abi/image.h"
-#include "proto/image_units.h"
+#include "proto/cuda/image_units.h"
 
 namespace farcall::client {
 

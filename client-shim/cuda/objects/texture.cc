@@ -10,8 +10,8 @@
 #include "client-shim/core/session/calls.h"
 #include "client-shim/cuda/objects/array.h"
 #include "generated/client/calls.h"
-#include "proto/extent.h"
-#include "proto/texture_codec.h"
+#include "proto/cuda/extent.h"
+#include "proto/cuda/texture_codec.h"
 
 namespace farcall::client {
 

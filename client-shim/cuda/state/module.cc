@@ -18,8 +18,8 @@
 #include "client-shim/cuda/objects/jit_options.h"
 #include "client-shim/cuda/objects/moved_bytes.h"
 #include "client-shim/cuda/state/memory.h"
+#include "proto/cuda/load_request.h"
 #include "proto/handshake/session_features.h"
-#include "proto/load_request.h"
 
 namespace farcall::client {
 

@@ -96,7 +96,8 @@ const client::CudaDataTable* FindData(bool* begun) {
 // As setenv, which may move the array of variables under another thread's getenv: here the old one
 // stays, and a thread sees either.
 void SetVariable(const std::string& name, const std::string& value) {
-  char* entry = strdup((name + "=" + value).c_str());
+  char* entry = strdup((name + "=" + value).c_str());  // NOLINT: it stays in the environment
+  if (entry == nullptr) return;
   size_t count = 0;
   for (; environ != nullptr && environ[count] != nullptr; ++count) {
     if (std::strncmp(environ[count], entry, name.size() + 1) == 0) {
@@ -104,8 +105,8 @@ void SetVariable(const std::string& name, const std::string& value) {
       return;
     }
   }
-  auto** grown = static_cast<char**>(malloc((count + 2) * sizeof(char*)));
-  if (grown == nullptr || entry == nullptr) return;
+  auto** grown = static_cast<char**>(malloc((count + 2) * sizeof(char*)));  // NOLINT: likewise
+  if (grown == nullptr) return free(entry);
   if (count != 0) std::memcpy(grown, environ, count * sizeof(char*));
   grown[count] = entry;
   grown[count + 1] = nullptr;

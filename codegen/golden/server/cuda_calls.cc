@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "generated/proto/cuda_structs.h"
-#include "proto/extent.h"
+#include "proto/cuda/extent.h"
 #include "generated/server/driver_api.h"
 #include "generated/server/handwritten.h"
 #include "server/state/serve.h"

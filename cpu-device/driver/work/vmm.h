@@ -15,7 +15,7 @@ namespace farcall::cpu_device {
 
 struct PhysicalMemory;
 
-// Memory of several devices under one range of offsets (entry/multicast.cc).
+// Memory of several devices under one range of offsets (entry/memory/multicast.cc).
 struct Multicast {
   struct Binding {
     int device = 0;

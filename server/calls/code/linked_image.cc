@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "proto/image_units.h"
+#include "proto/cuda/image_units.h"
 
 namespace farcall::server {
 

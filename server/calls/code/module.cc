@@ -10,7 +10,7 @@
 #include "cpu-device/images/variables.h"
 #include "generated/server/driver_api.h"
 #include "generated/server/handwritten.h"
-#include "proto/load_request.h"
+#include "proto/cuda/load_request.h"
 #include "server/calls/code/function_info.h"
 #include "server/calls/code/linked_image.h"
 #include "server/device/current_context.h"

@@ -108,7 +108,7 @@ void InsertArray(ServeCall& call, HandleKind kind, uint64_t wire, void* native, 
   HandleParts parts = SplitHandle(wire);
   auto* state =
       static_cast<ArrayState*>(call.session.table(kind).Find(parts.index, parts.generation).extra);
-  state->parent = parent;
+  if (state != nullptr) state->parent = parent;
 }
 
 // Charges, then lets `create` make it.

@@ -4,8 +4,8 @@
 // client-shim/cuda/objects/texture.cc.
 #include "generated/server/driver_api.h"
 #include "generated/server/handwritten.h"
-#include "proto/extent.h"
-#include "proto/texture_codec.h"
+#include "proto/cuda/extent.h"
+#include "proto/cuda/texture_codec.h"
 #include "server/state/objects/context_state.h"
 #include "server/state/session.h"
 

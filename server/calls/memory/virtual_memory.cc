@@ -3,7 +3,7 @@
 // runs on the memory helper.
 #include "generated/server/driver_api.h"
 #include "generated/server/handwritten.h"
-#include "proto/memory_flags.h"
+#include "proto/cuda/memory_flags.h"
 #include "server/state/objects/context_state.h"
 #include "server/state/session.h"
 

@@ -4,7 +4,7 @@
 
 #include <numeric>
 
-#include "proto/host_window.h"
+#include "proto/cuda/host_window.h"
 #include "tests/end_to_end/server/raw_client.h"
 #include "tests/end_to_end/server/server_process.h"
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 
-class Told:
+class Report:
     def __init__(self, out, most):
         self.out, self.most = out, most
         self.done = (
@@ -57,7 +57,7 @@ class Told:
 
 
 if __name__ == "__main__":
-    told = Told(sys.argv[1], int(sys.argv[2]))
+    told = Report(sys.argv[1], int(sys.argv[2]))
     sys.exit(
         pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:xdist", sys.argv[3]], plugins=[told])
     )

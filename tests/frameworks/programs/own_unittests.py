@@ -10,7 +10,7 @@ import unittest
 import pytest
 
 
-class Told(unittest.TextTestResult):
+class Report(unittest.TextTestResult):
     def tell(self, test, outcome, why=""):
         if isinstance(why, tuple):  # what unittest has of an exception
             why = f"{why[0].__name__}: {why[1]}"
@@ -84,4 +84,4 @@ def load(name):
 if __name__ == "__main__":
     with open(sys.argv[1], "a", encoding="utf-8") as out:
         tests = unittest.TestSuite(load(name) for name in sys.argv[2:])
-        unittest.TextTestRunner(verbosity=2, resultclass=Told).run(tests)
+        unittest.TextTestRunner(verbosity=2, resultclass=Report).run(tests)

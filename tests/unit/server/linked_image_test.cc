@@ -7,7 +7,7 @@
 #include <cstring>
 #include <vector>
 
-#include "proto/image_units.h"
+#include "proto/cuda/image_units.h"
 
 namespace farcall::server {
 namespace {

@@ -9,7 +9,7 @@
 
 #include <cstring>
 
-#include "proto/host_window.h"
+#include "proto/cuda/host_window.h"
 #include "server/memory/mirror_work.h"
 
 namespace farcall::server {

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "client-shim/nccl/api.h"
+#include "client-shim/nccl/base/api.h"
 
 namespace farcall::nccl {
 

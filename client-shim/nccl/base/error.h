@@ -2,7 +2,7 @@
 // A failed call's code, and the line that ncclGetLastError and the log give for it.
 #pragma once
 
-#include "client-shim/nccl/api.h"
+#include "client-shim/nccl/base/api.h"
 
 namespace farcall::nccl {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client-shim/nccl/bootstrap.h"
+#include "client-shim/nccl/net/bootstrap.h"
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -7,9 +7,9 @@
 
 #include <cerrno>
 
-#include "client-shim/nccl/bootstrap_wire.h"
-#include "client-shim/nccl/error.h"
-#include "client-shim/nccl/sockets.h"
+#include "client-shim/nccl/base/error.h"
+#include "client-shim/nccl/net/bootstrap_wire.h"
+#include "client-shim/nccl/net/sockets.h"
 
 namespace farcall::nccl {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client-shim/nccl/relay.h"
+#include "client-shim/nccl/net/relay.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -15,9 +15,9 @@
 #include <thread>
 
 #include "client-shim/core/report/log.h"
-#include "client-shim/nccl/driver.h"
-#include "client-shim/nccl/error.h"
-#include "client-shim/nccl/sockets.h"
+#include "client-shim/nccl/base/driver.h"
+#include "client-shim/nccl/base/error.h"
+#include "client-shim/nccl/net/sockets.h"
 
 namespace farcall::nccl {
 

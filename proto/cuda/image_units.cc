@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/image_units.h"
+#include "proto/cuda/image_units.h"
 
 #include <cstdint>
 #include <cstring>

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "client-shim/nccl/bootstrap.h"
-#include "client-shim/nccl/layout.h"
+#include "client-shim/nccl/base/layout.h"
+#include "client-shim/nccl/net/bootstrap.h"
 
 namespace farcall::nccl {
 

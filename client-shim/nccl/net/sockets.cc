@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client-shim/nccl/sockets.h"
+#include "client-shim/nccl/net/sockets.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "client-shim/nccl/error.h"
+#include "client-shim/nccl/base/error.h"
 
 namespace farcall::nccl {
 

@@ -5,7 +5,7 @@
 
 #include <cuda.h>
 
-#include "client-shim/nccl/api.h"
+#include "client-shim/nccl/base/api.h"
 
 namespace farcall::nccl {
 

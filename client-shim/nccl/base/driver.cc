@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client-shim/nccl/driver.h"
+#include "client-shim/nccl/base/driver.h"
 
 #include <dlfcn.h>
 
-#include "client-shim/nccl/error.h"
+#include "client-shim/nccl/base/error.h"
 
 namespace farcall::nccl {
 

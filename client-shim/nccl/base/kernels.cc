@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client-shim/nccl/kernels.h"
+#include "client-shim/nccl/base/kernels.h"
 
 #include <algorithm>
 #include <initializer_list>
 #include <string_view>
 
-#include "client-shim/nccl/driver.h"
-#include "client-shim/nccl/error.h"
+#include "client-shim/nccl/base/driver.h"
+#include "client-shim/nccl/base/error.h"
 
 namespace farcall::nccl {
 

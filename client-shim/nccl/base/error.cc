@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client-shim/nccl/error.h"
+#include "client-shim/nccl/base/error.h"
 
 #include <cstdarg>
 #include <cstdio>

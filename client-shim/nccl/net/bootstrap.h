@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "client-shim/nccl/api.h"
+#include "client-shim/nccl/base/api.h"
 
 namespace farcall::nccl {
 

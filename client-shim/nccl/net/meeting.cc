@@ -12,10 +12,10 @@
 #include <memory>
 #include <thread>
 
-#include "client-shim/nccl/bootstrap.h"
-#include "client-shim/nccl/bootstrap_wire.h"
-#include "client-shim/nccl/error.h"
-#include "client-shim/nccl/sockets.h"
+#include "client-shim/nccl/base/error.h"
+#include "client-shim/nccl/net/bootstrap.h"
+#include "client-shim/nccl/net/bootstrap_wire.h"
+#include "client-shim/nccl/net/sockets.h"
 
 namespace farcall::nccl {
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "client-shim/nccl/bootstrap_wire.h"
+#include "client-shim/nccl/net/bootstrap_wire.h"
 
 namespace farcall::nccl {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client-shim/nccl/bootstrap_wire.h"
+#include "client-shim/nccl/net/bootstrap_wire.h"
 
 #include <sys/socket.h>
 #include <sys/types.h>
