@@ -163,15 +163,15 @@ class Server:
         ]
         found = []
         for pid in sorted(
-            pid
-            for pid, state, parent in filter(None, rows)
-            if parent == self.process.pid and state != "Z"
+            pid for pid, _, parent in filter(None, rows) if parent == self.process.pid
         ):
             # Once for each: a sanitizer's runtime may execute the program again, which has no
             # command line meanwhile.
-            command = command_of(pid)
+            command, name = command_of(pid), name_of(pid)
             if any(command) and command != own:
-                found.append((pid, b"warm" in command[:3] and name_of(pid) != "farcall-worker"))
+                found.append((pid, b"warm" in command[:3] and name != "farcall-worker"))
+            elif not any(command) and name not in ("", "farcall", "farcall-warm"):
+                found.append((pid, False))  # it is ending: the server has not reaped it yet
         return found
 
     def stop(self):
