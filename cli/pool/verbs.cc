@@ -403,8 +403,8 @@ int Explain(const PoolOptions& pool, const std::string& id) {
     std::printf("  placement: %s\n", Printable(told.placement(), kMaxMessageBytes).c_str());
   PrintTflops(told);
   PrintAlternatives(told);
-  for (const std::string& id : told.preempts())
-    std::printf("  leaves for it: %s\n", Printable(id).c_str());
+  for (const std::string& claim : told.preempts())
+    std::printf("  leaves for it: %s\n", Printable(claim).c_str());
   PrintExpected(told);
   return code;
 }

@@ -150,7 +150,7 @@ class ObjectMapper {
     uint32_t type = ELF64_R_TYPE(rela.r_info);
     uint64_t value = 0;
     if (type == R_X86_64_NONE) return true;
-    if (!AddressOf(ELF64_R_SYM(rela.r_info), type, &value)) return false;
+    if (!AddressOf(static_cast<uint32_t>(ELF64_R_SYM(rela.r_info)), type, &value)) return false;
     unsigned width = (type == R_X86_64_64 || type == R_X86_64_PC64) ? 8 : 4;
     if (rela.r_offset > sections_[section].sh_size ||
         width > sections_[section].sh_size - rela.r_offset) {

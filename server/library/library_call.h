@@ -218,8 +218,8 @@ class LibraryCall {
   // The object the function makes: it has its name from the client.
   void NewObject(uint16_t kind);
   void Made(const void* native, int status, int64_t note = 0);
-  void Made(int number, int status) {
-    Made(reinterpret_cast<void*>(static_cast<intptr_t>(number) + 1), status);
+  void Made(int number, int result) {
+    Made(reinterpret_cast<void*>(static_cast<intptr_t>(number) + 1), result);
   }
   // Several at once, by hand: the name that the client gave, and what was made.
   uint64_t TakeName(uint16_t kind);

@@ -187,11 +187,13 @@ void LibraryLoader::NoteNamed(uint64_t wire) {
 }
 
 std::shared_ptr<void> LibraryLoader::HoldNames(std::vector<LibraryName> names) {
-  std::lock_guard lock(mutex_);
-  for (const LibraryName& name : names) {
-    Held& held = held_[name.wire];
-    ++held.uses;
-    held.ends += name.ends ? 1 : 0;
+  {
+    std::lock_guard lock(mutex_);
+    for (const LibraryName& name : names) {
+      Held& held = held_[name.wire];
+      ++held.uses;
+      held.ends += name.ends ? 1 : 0;
+    }
   }
   return {nullptr, [this, names = std::move(names)](void*) {
             std::lock_guard lock(mutex_);

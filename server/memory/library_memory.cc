@@ -54,13 +54,15 @@ CUresult LibraryMemory::Charge(int device, uint64_t bytes) {
 }
 
 std::shared_ptr<void> LibraryMemory::Submitted() {
-  LibraryMemory* memory = Watching();
-  if (memory == nullptr) {
+  LibraryMemory* watching = Watching();
+  if (watching == nullptr) {
     return nullptr;
   }
-  std::lock_guard lock(memory->mutex_);
-  ++memory->submitted_;
-  return {memory, [](void* of) {
+  {
+    std::lock_guard lock(watching->mutex_);
+    ++watching->submitted_;
+  }
+  return {watching, [](void* of) {
             auto* memory = static_cast<LibraryMemory*>(of);
             std::lock_guard lock(memory->mutex_);
             ++memory->finished_;

@@ -341,22 +341,22 @@ Status LibraryRecords::HoldObjects(const RecordView& record, const LibraryHeader
 
 // Creates, destroys, and what waits for the device: later records that name its objects wait for
 // it.
-Status LibraryRecords::SubmitSlow(const ServeCall& call, const RecordView& record,
+Status LibraryRecords::SubmitSlow(const ServeCall& asked, const RecordView& record,
                                   const LibraryHeader& header, const LibraryRow& row,
                                   uint64_t admitted) {
   std::shared_ptr<WorkGate::SlowWork> work;
   if (admitted != 0) {
-    work = gate_.StartSlow(call.context->device, admitted);
+    work = gate_.StartSlow(asked.context->device, admitted);
   }
   if (row.works) {  // on the helper a library works on the default stream
-    session_.streams().MarkActive(call.context->legacy);
-    session_.streams().NoteWork(call.context->legacy);
+    session_.streams().MarkActive(asked.context->legacy);
+    session_.streams().NoteWork(asked.context->legacy);
   }
   std::shared_ptr<void> held;
-  FARCALL_TRY(HoldObjects(record, header, row, call.context, &held));
+  FARCALL_TRY(HoldObjects(record, header, row, asked.context, &held));
   auto bytes = std::make_shared<std::vector<std::byte>>(record.body.begin(), record.body.end());
   RecordHeader copy = record.header;
-  ContextState* context = call.context;
+  ContextState* context = asked.context;
   const auto run = [this, bytes, copy, header, context, &row] {
     LibraryMemory::OnHelper();
     Turn turn;

@@ -28,9 +28,9 @@ struct DriverApi;  // generated/server/driver_api.h: one pointer per exported na
 //   Errors  a failed Status means the record lied and ends the session; an API failure is `result`
 //   Thread  the issue thread (or the helper of a slow call)
 struct ServeCall {
-  ServeCall(Session& session, const DriverApi& api, const RecordHeader& header,
-            std::span<const std::byte> body, Turn& turn)
-      : session(session), api(api), header(header), in(body), turn(turn) {}
+  ServeCall(Session& of, const DriverApi& with, const RecordHeader& record,
+            std::span<const std::byte> body, Turn& kept)
+      : session(of), api(with), header(record), in(body), turn(kept) {}
 
   Session& session;
   const DriverApi& api;

@@ -299,9 +299,9 @@ void Supervisor::Reap(int control) {
   if (WIFSIGNALED(status) && worker.ended.empty()) {
     cause = std::string("the worker crashed: ") + strsignal(WTERMSIG(status));
   }
-  auto seconds =
-      std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - worker.since).count() /
-      1000.0;
+  const auto ran =
+      std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - worker.since);
+  const double seconds = static_cast<double>(ran.count()) / 1000;
   spdlog::info("{}: ended after {:.1f} s: {}", worker.who, seconds, cause);
   nlohmann::json fields = report_.AuditFields(worker);
   fields["seconds"] = seconds;

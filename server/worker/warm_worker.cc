@@ -39,7 +39,7 @@ bool CanWarmUp() {
   return LandlockRules::Version() > 0;
 }
 
-Status WarmUp(const WarmStart& start, std::vector<int> caches, WarmDevice* device) {
+Status WarmUp(const WarmStart& start, const std::vector<int>& caches, WarmDevice* device) {
   PromiseKernelCache(start.kernel_variable);
   SandboxRules rules;
   rules.files.readable = ReadableFiles(start.device_path);

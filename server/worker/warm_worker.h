@@ -35,7 +35,7 @@ bool CanWarmUp();
 // reached until the tenant's wall is there.
 //   Errors  kUnavailable: no Landlock, no device, kHasThreads
 //   Thread  the only one, as its user
-Status WarmUp(const WarmStart& start, std::vector<int> caches, WarmDevice* device);
+Status WarmUp(const WarmStart& start, const std::vector<int>& caches, WarmDevice* device);
 // It has a session now: from here on this process reaches the files of its tenant alone.
 //   Errors  kUnavailable, kHasThreads
 //   Thread  the only one

@@ -63,6 +63,7 @@ std::vector<std::string> WorkerEnvironment(const std::string& gpus,
 
 std::vector<char*> Pointers(std::vector<std::string>& texts) {
   std::vector<char*> pointers;
+  pointers.reserve(texts.size() + 1);
   for (std::string& text : texts) {
     pointers.push_back(text.data());
   }

@@ -204,8 +204,8 @@ Result<Connected> OpenByPool(const Config& config, const Target& target, Hello h
   Status failed(Code::kRefused,
                 "its host has no tls:// URL: give `farcall serve` there one to --listen and "
                 "--advertise, or use pool://");
-  for (const std::string& endpoint : SafeEndpoints(*redirect, is_tls)) {
-    Result<Connected> opened = OpenAt(endpoint, hello, {}, config.transport);
+  for (const std::string& safe : SafeEndpoints(*redirect, is_tls)) {
+    Result<Connected> opened = OpenAt(safe, hello, {}, config.transport);
     if (opened.ok()) return opened;
     failed = opened.status();
     if (failed.code() == Code::kRefused) break;  // it was reached, and the lease is used up

@@ -40,10 +40,10 @@ bool StartThread(const char* name, std::function<void()> body) {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_t thread;
   auto run = [](void* raw) -> void* {
-    auto* start = static_cast<Start*>(raw);
-    pthread_setname_np(pthread_self(), start->name);
-    start->body();
-    delete start;
+    auto* begun = static_cast<Start*>(raw);
+    pthread_setname_np(pthread_self(), begun->name);
+    begun->body();
+    delete begun;
     return nullptr;
   };
   bool started = pthread_create(&thread, nullptr, run, start) == 0;

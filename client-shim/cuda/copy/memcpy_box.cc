@@ -26,7 +26,9 @@ struct Side {
   uint64_t height = 0;                     // rows from slice to slice
   uint64_t x = 0, y = 0, z = 0;            // of an array: where the box begins
   bool on_host() const { return type == CU_MEMORYTYPE_HOST; }
-  uint64_t At(uint64_t y, uint64_t z) const { return address + (z * height + y) * pitch; }
+  uint64_t At(uint64_t row, uint64_t slice) const {
+    return address + (slice * height + row) * pitch;
+  }
 };
 
 struct Box {

@@ -19,8 +19,7 @@ class GraphMemory {
   //   Errors  INVALID_VALUE (0 bytes), OUT_OF_MEMORY
   static CUresult Make(uint64_t bytes, std::shared_ptr<GraphMemory>* made);
   static std::shared_ptr<GraphMemory> Find(CUdeviceptr address);
-  GraphMemory(int device, CUdeviceptr address, uint64_t bytes)
-      : device(device), address(address), bytes(bytes) {}
+  GraphMemory(int on, CUdeviceptr at, uint64_t size) : device(on), address(at), bytes(size) {}
   ~GraphMemory();
 
   bool live() const { return live_.load(); }

@@ -46,7 +46,7 @@ CUresult ReceiveInline(void* dst, CUdeviceptr src, size_t bytes, uint64_t stream
 }
 
 struct Landings {
-  explicit Landings(Transfers& transfers) : transfers(transfers) {}
+  explicit Landings(Transfers& of) : transfers(of) {}
   // What a failed piece left open: the memory is the caller's again.
   ~Landings() {
     for (uint64_t id : ids) transfers.Forget(id);

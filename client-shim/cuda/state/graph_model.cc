@@ -47,9 +47,9 @@ bool Graph::Any(CUgraphNodeType type) const {
   for (const auto& node : nodes) {
     if (node->work->type() == type) return true;
     if (node->work->inside != nullptr && node->work->inside->Any(type)) return true;
-    for (CUgraph body : node->work->bodies) {
-      std::shared_ptr<Graph> inner = FindGraph(body);
-      if (inner != nullptr && inner->Any(type)) return true;
+    for (CUgraph each : node->work->bodies) {
+      std::shared_ptr<Graph> graph = FindGraph(each);
+      if (graph != nullptr && graph->Any(type)) return true;
     }
   }
   return inherited != nullptr && inherited->Any(type);

@@ -20,8 +20,7 @@ class GraphMemory {
   static CUresult Make(Context& context, uint64_t bytes, std::shared_ptr<GraphMemory>* made);
   // The memory that starts at `address`; nullptr if none does.
   static std::shared_ptr<GraphMemory> Find(uint64_t address);
-  GraphMemory(int device, uint64_t address, uint64_t bytes)
-      : device(device), address(address), bytes(bytes) {}
+  GraphMemory(int on, uint64_t at, uint64_t size) : device(on), address(at), bytes(size) {}
   ~GraphMemory();
 
   bool live() const { return live_; }

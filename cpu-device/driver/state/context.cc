@@ -19,8 +19,8 @@ std::atomic<uint64_t> g_next_context_id{1};
 
 }  // namespace
 
-Context::Context(Device& device, bool primary, unsigned flags)
-    : flags(flags), device_(device), primary_(primary), id_(g_next_context_id.fetch_add(1)) {
+Context::Context(Device& device, bool primary, unsigned at_first)
+    : flags(at_first), device_(device), primary_(primary), id_(g_next_context_id.fetch_add(1)) {
   active = !primary;
   limits_[CU_LIMIT_STACK_SIZE] = 1024;
   limits_[CU_LIMIT_PRINTF_FIFO_SIZE] = 1 << 20;
@@ -75,9 +75,9 @@ std::shared_ptr<Stream> Context::FindStream(CUstream handle) {
   return TheDriver().streams.Find(handle);
 }
 
-std::shared_ptr<Stream> Context::CreateStream(unsigned flags, int priority) {
+std::shared_ptr<Stream> Context::CreateStream(unsigned stream_flags, int priority) {
   const auto kind =
-      flags & CU_STREAM_NON_BLOCKING ? Stream::Kind::kNonBlocking : Stream::Kind::kBlocking;
+      stream_flags & CU_STREAM_NON_BLOCKING ? Stream::Kind::kNonBlocking : Stream::Kind::kBlocking;
   auto stream = std::make_shared<Stream>(*this, kind, priority);
   TheDriver().streams.Add(stream);
   std::lock_guard lock(mutex_);

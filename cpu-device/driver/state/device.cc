@@ -55,8 +55,8 @@ void OnForkInChild() {
 
 }  // namespace
 
-Device::Device(int ordinal, int number, const Profile& profile)
-    : ordinal(ordinal), number(number), profile(profile), uuid(UuidOf(number)) {}
+Device::Device(int place, int physical, const Profile& claims)
+    : ordinal(place), number(physical), profile(claims), uuid(UuidOf(physical)) {}
 
 bool Device::Charge(uint64_t bytes) {
   uint64_t used = used_.load(std::memory_order_relaxed);

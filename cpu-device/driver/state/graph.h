@@ -84,7 +84,7 @@ struct ConditionalBody {
 
 class GraphNode {
  public:
-  GraphNode(Graph& graph, CUgraphNodeType type) : graph(graph), type(type) {}
+  GraphNode(Graph& of, CUgraphNodeType kind) : graph(of), type(kind) {}
   CUgraphNode handle() { return reinterpret_cast<CUgraphNode>(this); }
   CUgraphEdgeData EdgeFrom(const GraphNode* dependency) const;
 

@@ -86,7 +86,8 @@ bool Emitter::EmitBranchIndexed(const Instruction& instruction) {
     }
   }
   BasicBlock* outside = BasicBlock::Create(context_, "brx.outside", llvm_function_);
-  llvm::SwitchInst* choice = b_.CreateSwitch(index, outside, table.targets.size());
+  llvm::SwitchInst* choice =
+      b_.CreateSwitch(index, outside, static_cast<unsigned>(table.targets.size()));
   for (size_t i = 0; i < table.targets.size(); ++i) {
     choice->addCase(b_.getInt32(static_cast<uint32_t>(i)), scope_->blocks[table.targets[i]]);
   }

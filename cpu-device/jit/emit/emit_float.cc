@@ -141,13 +141,13 @@ llvm::Value* Emitter::Saturate(Value* value) {
 
 llvm::Value* Emitter::CanonicalNan(llvm::Type* type) {
   uint64_t bits = type->isDoubleTy() ? 0x7fffffffffffffffull : 0x7fffffffu;
-  return b_.CreateBitCast(ConstInt(type->getPrimitiveSizeInBits(), bits), type);
+  return b_.CreateBitCast(ConstInt(BitsOf(type), bits), type);
 }
 
 // IEEE minimumNumber / maximumNumber, or minimum / maximum with `nan`: -0 < +0.
 llvm::Value* Emitter::FloatMinMax(Value* a, Value* b, bool is_max, bool nan, bool xorsign_abs) {
   llvm::Type* type = a->getType();
-  unsigned width = type->getPrimitiveSizeInBits();
+  const unsigned width = BitsOf(type);
   Value* sign_bit = ConstInt(width, uint64_t{1} << (width - 1));
   Value* sign = nullptr;
   if (xorsign_abs) {

@@ -40,6 +40,11 @@ struct Scope {
 // A scalar, or the parts of a vector.
 std::vector<ptx::Operand> Parts(const ptx::Operand& operand);
 
+// Of a number or a vector of such.
+inline unsigned BitsOf(const llvm::Type* type) {
+  return static_cast<unsigned>(type->getPrimitiveSizeInBits().getFixedValue());
+}
+
 class Emitter {
  public:
   using Instruction = ptx::Instruction;

@@ -39,7 +39,7 @@ llvm::Value* Emitter::Resize(Value* integer, unsigned bits, bool is_signed) {
 llvm::Value* Emitter::AsInt(Value* value) {
   llvm::Type* type = value->getType();
   if (type->isIntegerTy()) return value;
-  return b_.CreateBitCast(value, IntOf(type->getPrimitiveSizeInBits()));
+  return b_.CreateBitCast(value, IntOf(BitsOf(type)));
 }
 
 llvm::Value* Emitter::Cast(Value* value, llvm::Type* type) {
@@ -87,7 +87,7 @@ llvm::Value* Emitter::ReadInt(const Operand& operand, unsigned bits, bool is_sig
     case Operand::Kind::kAddress:
       return Resize(SymbolAddress(operand), bits);
     case Operand::Kind::kVector: {  // mov.b64 %rd, {%r1, %r2}
-      unsigned part = bits / std::max<size_t>(operand.elements.size(), 1);
+      const unsigned part = bits / std::max(static_cast<unsigned>(operand.elements.size()), 1u);
       Value* whole = ConstInt(bits, 0);
       for (size_t i = 0; i < operand.elements.size(); ++i) {
         Value* element = Resize(ReadInt(operand.elements[i], part), bits);
@@ -114,7 +114,7 @@ void Emitter::Write(const Operand& operand, Value* value, bool is_signed) {
   if (operand.Is(Operand::Kind::kVector)) {  // mov.b64 {%r1, %r2}, %rd
     Value* whole = AsInt(value);
     unsigned bits = whole->getType()->getIntegerBitWidth();
-    unsigned part = bits / std::max<size_t>(operand.elements.size(), 1);
+    const unsigned part = bits / std::max(static_cast<unsigned>(operand.elements.size()), 1u);
     for (size_t i = 0; i < operand.elements.size(); ++i) {
       Write(operand.elements[i], Resize(b_.CreateLShr(whole, part * i), part));
     }
@@ -124,7 +124,7 @@ void Emitter::Write(const Operand& operand, Value* value, bool is_signed) {
   llvm::AllocaInst* slot = scope_->registers[operand.reg];
   llvm::Type* type = slot->getAllocatedType();
   if (value->getType() != type) {
-    value = Cast(Resize(AsInt(value), type->getPrimitiveSizeInBits(), is_signed), type);
+    value = Cast(Resize(AsInt(value), BitsOf(type), is_signed), type);
   }
   b_.CreateStore(value, slot);
 }

@@ -104,9 +104,9 @@ void Host::Summarise() {
 // A label of one GPU has its number behind a dot; what labels say comes before what is reported.
 void Host::Arrange() {
   std::map<std::string, uint32_t> links, nodes;
-  auto number = [](std::map<std::string, uint32_t>* known, const std::string& name) {
-    if (name.empty()) return 0u;
-    return known->try_emplace(name, static_cast<uint32_t>(known->size()) + 1).first->second;
+  auto number = [](std::map<std::string, uint32_t>* known, const std::string& place) {
+    if (place.empty()) return 0u;
+    return known->try_emplace(place, static_cast<uint32_t>(known->size()) + 1).first->second;
   };
   auto label = [this](const char* key, size_t index) {
     const std::string all = key;
