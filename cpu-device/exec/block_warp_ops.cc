@@ -160,7 +160,7 @@ uint64_t StayingThreads(const BlockContext* block, const uint8_t* left) {
   uint32_t first = 0, end = ThreadsOf(block);
   while (first < end && left[first]) ++first;
   while (first < end && left[end - 1]) --end;
-  return first | static_cast<uint64_t>(end) << 32;
+  return uint64_t{end} * (uint64_t{1} << 32) + first;
 }
 
 }  // namespace farcall::cpu_device
