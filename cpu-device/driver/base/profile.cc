@@ -206,8 +206,6 @@ bool DeviceAttribute(const Profile& p, int number, int attribute, int* value) {
       *value = p.decompresses() ? kMaxDecompressBytes : 0;
       break;
     case CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH:
-      *value = p.clusters;
-      break;
     case CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED:  // of one generation with clusters
       *value = p.clusters;
       break;

@@ -172,6 +172,7 @@ CUresult WaitOrCapture(Stream& stream, Event& event) {
     return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
   }
   std::vector<GraphNode*> nodes;
+  nodes.reserve(handles.size());
   for (CUgraphNode handle : handles) nodes.push_back(reinterpret_cast<GraphNode*>(handle));
   captured->Join(stream, nodes);
   if (capturing == nullptr) stream.set_capture(captured);

@@ -192,8 +192,8 @@ void Arena::Drop(uint64_t address, uint64_t bytes) {
     while (end <= last && users_[end] == 0) ++end;
     LeaveFile(base_ + page * kPage, (end - page) * kPage);
     // A fresh mapping gives the memory back and takes the rights away in one step.
-    mmap(At(base_ + page * kPage), (end - page) * kPage, PROT_NONE,
-         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    (void)mmap(At(base_ + page * kPage), (end - page) * kPage, PROT_NONE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     page = end;
   }
 }

@@ -65,7 +65,7 @@ std::shared_ptr<Capture> Event::captured(std::vector<CUgraphNode>* nodes) const 
 }
 
 CUresult WaitForEvent(Stream& stream, const Event& event) {
-  if (const std::shared_ptr<SharedEvent> shared = event.shared()) {
+  if (const std::shared_ptr<SharedEvent>& shared = event.shared()) {
     const uint64_t number = shared->recorded();
     if (shared->reached(number)) return CUDA_SUCCESS;
     const auto wait = [shared, number] {

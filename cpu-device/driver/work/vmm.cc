@@ -246,8 +246,8 @@ CUresult cuMemUnmap(CUdeviceptr address, size_t size) {
     std::vector<Mapping*> mappings;
     if (range.kind != RangeKind::kReservation || size == 0 || size > range.end() - address) return;
     if (!WholeMappings(range, address, size, &mappings)) return;
-    mmap(At(address), size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
-         0);
+    (void)mmap(At(address), size, PROT_NONE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     for (Mapping* mapping : mappings) released.push_back(mapping->memory);
     range.mappings.erase(range.mappings.find(address), range.mappings.lower_bound(address + size));
     result = CUDA_SUCCESS;

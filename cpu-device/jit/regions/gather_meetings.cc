@@ -106,9 +106,7 @@ void DropMeetings(const Line& line) {
   std::vector<Stretch> stretches = {{nullptr, kAll}};
   for (BasicBlock* block : line) {
     for (Instruction& instruction : *block) {
-      if (IsMatrixMark(instruction)) {
-        stretches.back().touches |= TouchesOf(instruction);
-      } else if (IsMeeting(instruction)) {
+      if (!IsMatrixMark(instruction) && IsMeeting(instruction)) {
         stretches.push_back({&instruction, {}});
       } else {
         stretches.back().touches |= TouchesOf(instruction);

@@ -249,10 +249,10 @@ CUresult cuArrayDestroy(CUarray handle) {
 }
 
 // No format here has planes.
-CUresult cuArrayGetPlane(CUarray* out, CUarray handle, unsigned int) {
+CUresult cuArrayGetPlane(CUarray*, CUarray handle, unsigned int) {
   std::shared_ptr<Array> array;
   if (const CUresult result = FindArray(handle, &array)) return result;
-  return out == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_VALUE;
+  return CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS* out, CUarray handle,

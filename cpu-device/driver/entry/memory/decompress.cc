@@ -62,7 +62,7 @@ CUresult cuMemBatchDecompressAsync(CUmemDecompressParams* params, size_t count, 
   }
   auto batch = std::make_unique<DecompressBatch>(params, params + count);
   const CUresult result = SubmitOp(*stream, HostOp{Run, batch.get(), true}, How::kQueue);
-  if (result == CUDA_SUCCESS) batch.release();
+  if (result == CUDA_SUCCESS) (void)batch.release();
   return result;
 }
 

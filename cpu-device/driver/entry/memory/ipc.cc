@@ -32,7 +32,7 @@ Opened& TheOpened() {
 std::shared_ptr<OpenedMemory> FindOpened(const SharedPiece& piece) {
   std::erase_if(TheOpened().all, [](const auto& weak) { return weak.expired(); });
   for (const auto& weak : TheOpened().all) {
-    const std::shared_ptr<OpenedMemory> memory = weak.lock();
+    std::shared_ptr<OpenedMemory> memory = weak.lock();
     if (memory != nullptr && memory->piece() == piece) return memory;
   }
   return nullptr;
