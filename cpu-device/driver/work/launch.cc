@@ -82,7 +82,7 @@ CUresult FromExtra(void** extra, std::vector<uint8_t>* params) {
   }
   if (bytes == nullptr || (buffer == nullptr && *bytes != 0) || *bytes < params->size())
     return CUDA_ERROR_INVALID_VALUE;
-  if (!params->empty()) memcpy(params->data(), buffer, params->size());
+  if (buffer != nullptr) memcpy(params->data(), buffer, params->size());
   return CUDA_SUCCESS;
 }
 

@@ -100,6 +100,15 @@ Status Apply(const ServeSetting& setting, const SettingValue& value, ServeOption
   return {};
 }
 
+namespace {
+
+Status UnknownSetting(const std::string& path, const std::string& name, std::string_view nearest) {
+  return {Code::kInvalid,
+          path + ": unknown setting '" + name + "'; the nearest is '" + std::string(nearest) + "'"};
+}
+
+}  // namespace
+
 Status ReadConfigText(std::string_view text, const std::string& path, ServeOptions* options) {
   Result<SettingTable> table = ParseSettings(text, path);
   FARCALL_TRY(table.status());
@@ -109,8 +118,7 @@ Status ReadConfigText(std::string_view text, const std::string& path, ServeOptio
   }
   for (const auto& [name, value] : *table) {
     if (std::find(known.begin(), known.end(), name) == known.end()) {
-      return {Code::kInvalid, path + ": unknown setting '" + name + "'; the nearest is '" +
-                                  std::string(Nearest(name, known)) + "'"};
+      return UnknownSetting(path, name, Nearest(name, known));
     }
   }
   for (const ServeSetting& setting : ServeSettings()) {
