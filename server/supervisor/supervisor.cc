@@ -113,12 +113,10 @@ int Supervisor::Run(HandshakeServer& listener) {
         ReadWorker(*session);
       } else if (std::optional<int> control = sessions_.FindByProcess(fd); control) {
         OnProcessEnd(fd, *control);
-      } else if (starter_.OnReadable(fd, Clock::now())) {
-        // it was
-      } else if (std::any_of(tls_.begin(), tls_.end(),
-                             [fd](const auto& port) { return port->OnReadable(fd); })) {
-        // it was
-      } else if (!pool_.OnReadable(fd) &&
+      } else if (!starter_.OnReadable(fd, Clock::now()) &&
+                 std::none_of(tls_.begin(), tls_.end(),
+                              [fd](const auto& port) { return port->OnReadable(fd); }) &&
+                 !pool_.OnReadable(fd) &&
                  driver_memory_.OnReadable(fd) == HelperProcess::Read::kNotOurs) {
         control_service_.OnReadable(fd);
       }
