@@ -61,16 +61,6 @@ std::vector<std::string> WorkerEnvironment(const std::string& gpus,
   return environment;
 }
 
-std::vector<char*> Pointers(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  pointers.reserve(texts.size() + 1);
-  for (std::string& text : texts) {
-    pointers.push_back(text.data());
-  }
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
 // A worker is killed when the thread that started it ends (EndWithParent), and greetings are heard
 // by short-lived ones: this one lives as long as the process.
 class Starter {
@@ -148,8 +138,8 @@ Result<WorkerProcess> Spawn(const char* path, std::vector<std::string> arguments
   WorkerProcess process;
   int error = 0;
   TheStarter().Run([&] {
-    error = posix_spawn(&process.pid, path, &actions, &attributes, Pointers(arguments).data(),
-                        Pointers(environment).data());
+    error = posix_spawn(&process.pid, path, &actions, &attributes, PointersTo(arguments).data(),
+                        PointersTo(environment).data());
   });
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
@@ -262,6 +252,16 @@ Result<ProbedDevices> Probe(const DeviceChoice& choice, const std::string& gpus,
 }
 
 }  // namespace
+
+std::vector<char*> PointersTo(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  pointers.reserve(texts.size() + 1);
+  for (std::string& text : texts) {
+    pointers.push_back(text.data());
+  }
+  pointers.push_back(nullptr);
+  return pointers;
+}
 
 Result<WorkerProcess> StartWorker(std::vector<std::string> arguments, const std::string& gpus,
                                   std::optional<uid_t> user, const std::vector<std::string>& more,

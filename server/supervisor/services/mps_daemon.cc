@@ -16,6 +16,7 @@
 #include <cstring>
 #include <thread>
 
+#include "server/worker/worker_process.h"
 #include "transport/channel.h"
 
 extern char** environ;
@@ -32,20 +33,11 @@ constexpr seconds kCommandPatience(10), kStartPatience(15), kQuitPatience(5);
 constexpr milliseconds kLook(50);
 constexpr size_t kMaxAnswerBytes = 64u << 10;
 
-std::vector<char*> Pointers(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (std::string& text : texts) {
-    pointers.push_back(text.data());
-  }
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
 // `in`, `out`: what it has as standard input, and as output and errors. It ends with the thread
 // that started it: a server that is killed leaves no daemon behind.   -1: it cannot be started
 pid_t Spawn(const std::string& path, std::vector<std::string> arguments,
             std::vector<std::string> environment, int in, int out) {
-  std::vector<char*> words = Pointers(arguments), variables = Pointers(environment);
+  std::vector<char*> words = PointersTo(arguments), variables = PointersTo(environment);
   sigset_t none;  // the supervisor blocks the signals it reads from a descriptor
   sigemptyset(&none);
   pid_t parent = getpid();

@@ -10,6 +10,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 namespace farcall::server {
@@ -109,7 +110,7 @@ std::string SharedFolders::Add(const std::string& vgpu, std::optional<uid_t> use
   Folder& folder = folders_[vgpu];
   ++folder.workers;
   if (folder.workers > 1) return folder.path;
-  const std::string path = own_ + "/vgpu-" + std::to_string(++made_);
+  std::string path = own_ + "/vgpu-" + std::to_string(++made_);
   if (mkdir(path.c_str(), 0700) != 0) return "";
   if (user && chown(path.c_str(), *user, *user) != 0) {
     rmdir(path.c_str());
@@ -129,7 +130,7 @@ void SharedFolders::Rename(const std::string& from, const std::string& vgpu) {
 std::string SharedFolders::Drop(const std::string& vgpu) {
   auto found = folders_.find(vgpu);
   if (found == folders_.end() || --found->second.workers != 0) return "";
-  const std::string path = found->second.path;
+  std::string path = std::move(found->second.path);
   folders_.erase(found);
   return path;
 }
