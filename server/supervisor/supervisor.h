@@ -79,7 +79,7 @@ class Supervisor {
   Status OpenCgroups() { return places_.cgroups.is_wanted() ? places_.cgroups.Open() : Status(); }
   Status OpenAudit() { return audit_.Open(options_.audit); }
   // Joins the pool that the options name, as a server on `urls`.   Errors  kUnavailable
-  Status OpenPool(std::vector<std::string> urls) { return pool_.Open(std::move(urls)); }
+  Status OpenPool(const std::vector<std::string>& urls) { return pool_.Open(urls); }
   // What was served; after Run.
   const RunTotals& totals() const { return totals_; }
   // Serves until drained or stopped.   Thread  the process's first; its signals are blocked

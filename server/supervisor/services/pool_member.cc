@@ -146,9 +146,9 @@ PoolMember::PoolMember(Closer& closer, int epoll, PoolOptions options, const Dev
                            message);
               })) {}
 
-Status PoolMember::Open(std::vector<std::string> urls) {
+Status PoolMember::Open(const std::vector<std::string>& urls) {
   if (!is_in_pool()) return {};
-  urls_ = options_.advertise.empty() ? std::move(urls) : options_.advertise;
+  urls_ = options_.advertise.empty() ? urls : options_.advertise;
   return StartAgent();
 }
 
@@ -249,10 +249,12 @@ void PoolMember::OnPoolAnswer(const control::PoolAnswer& message, int file) {
   Placements held_before = PlacementsIn(ledger_);
   Result<std::vector<std::string>> ends = ledger_.Answer(
       message.beat, Number(answer, "number"), Number(answer, "term"), grants, SteadyNow());
-  // That a report and an answer to the one before it cross is nothing to be told of.
-  if (ends.status().code() == Code::kInvalid)
-    return spdlog::debug("pool: {}", ends.status().message());
-  if (!ends.ok()) return spdlog::warn("pool: {}", ends.status().message());
+  if (!ends.ok()) {
+    // That a report and an answer to the one before it cross is nothing to be told of.
+    const bool is_crossing = ends.status().code() == Code::kInvalid;
+    const auto level = is_crossing ? spdlog::level::debug : spdlog::level::warn;
+    return spdlog::log(level, "pool: {}", ends.status().message());
+  }
   std::string key = Text(answer, "key");  // hexadecimal
   LeasePublicKey read{};
   bool is_key = key.size() == 2 * read.size();

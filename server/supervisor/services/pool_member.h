@@ -42,7 +42,7 @@ class PoolMember {
 
   bool is_in_pool() const { return !options_.url.empty(); }
   // Starts the agent.   Errors  kUnavailable
-  Status Open(std::vector<std::string> urls);
+  Status Open(const std::vector<std::string>& urls);
 
   // A seat of the claim that the lease names.   Errors  kRefused (one line)
   Result<quota::ClaimGrant> Admit(const std::string& lease);
