@@ -295,7 +295,7 @@ class Core {
   GroupState& GroupOf(const Ask& ask);
   bool RemembersUsage() const;  // any of their sequencers
   void Establish(const Group& group);
-  void LoadGroups(std::vector<Group> groups);
+  void LoadGroups(const std::vector<Group>& groups);
   void PutGroup(Group group);
   std::string GroupOfHost(const Host& host) const;
   void FileHost(Host& host);  // under its group

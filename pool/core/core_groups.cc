@@ -57,7 +57,7 @@ void Core::Establish(const Group& group) {
   state.sequencer = group.sequencer.empty() ? nullptr : MakeSequencer(group.sequencer);
 }
 
-void Core::LoadGroups(std::vector<Group> groups) {
+void Core::LoadGroups(const std::vector<Group>& groups) {
   groups_.clear();
   Group other;
   other.name = kDefaultGroup;

@@ -203,7 +203,7 @@ std::vector<MetricFamily> FamiliesOf(const pb::ServerStatus& whole) {
   MetricFamily waits =
       Family("farcall_vgpu_throttled_seconds_total",
              "Time with work ready that did not run, by reason", MetricType::Counter);
-  each([&](Labels labels, const pb::VgpuDevice& device) {
+  each([&](const Labels& labels, const pb::VgpuDevice& device) {
     for (const pb::Wait& wait : device.waits()) {
       Labels with = labels;
       with.push_back({"reason", wait.reason()});

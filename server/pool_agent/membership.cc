@@ -31,7 +31,7 @@ std::string PathOf(const std::string& url, const std::string& host) {
 }  // namespace
 
 std::string Membership::MakeFolder() {
-  const std::string folder = server::CacheDirectory("pool");
+  std::string folder = server::CacheDirectory("pool");
   std::error_code error;
   if (!folder.empty()) fs::create_directories(folder, error);
   if (folder.empty() || error) return "";
