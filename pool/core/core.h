@@ -294,8 +294,8 @@ class Core {
   const GroupState& GroupOf(const Ask& ask) const;
   GroupState& GroupOf(const Ask& ask);
   bool RemembersUsage() const;  // any of their sequencers
-  void Establish(const Group& group);
-  void LoadGroups(const std::vector<Group>& groups);
+  void Establish(Group group);
+  void LoadGroups(std::vector<Group> groups);
   void PutGroup(Group group);
   std::string GroupOfHost(const Host& host) const;
   void FileHost(Host& host);  // under its group

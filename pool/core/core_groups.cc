@@ -3,6 +3,7 @@
 // groups share no host, so each group's lines take their turns by themselves; what projects hold
 // counts over all groups.
 #include <algorithm>
+#include <utility>
 
 #include "pool/core/core.h"
 
@@ -51,21 +52,21 @@ Ask Core::Completed(Ask ask) const {
   return ask;
 }
 
-void Core::Establish(const Group& group) {
+void Core::Establish(Group group) {
   GroupState& state = groups_[group.name];
-  state.group = group;
   state.sequencer = group.sequencer.empty() ? nullptr : MakeSequencer(group.sequencer);
+  state.group = std::move(group);
 }
 
-void Core::LoadGroups(const std::vector<Group>& groups) {
+void Core::LoadGroups(std::vector<Group> groups) {
   groups_.clear();
   Group other;
   other.name = kDefaultGroup;
-  Establish(other);
+  Establish(std::move(other));
   default_group_ = &groups_.at(kDefaultGroup);
-  for (const Group& group : groups) {
+  for (Group& group : groups) {
     revision_ = std::max(revision_, group.revision);
-    Establish(group);
+    Establish(std::move(group));
   }
 }
 
