@@ -98,8 +98,10 @@ class FrameBuffer {
   uint16_t records_ = 0;
 };
 
+class LinkCore;  // link/link_core.h
+
 // The destructor ends its threads: no other call may be under way, and the observer still lives.
-class Link {
+class Link final {
  public:
   // Client: how to connect again; does the handshake (resume or lane join) and returns the attached
   // channel and the server's positions.
@@ -112,31 +114,32 @@ class Link {
   using Reconnect = std::function<Result<Reconnected>(
       LinkRole role, uint32_t lane, uint64_t received_seq, uint64_t received_chunks)>;
 
-  static std::unique_ptr<Link> Create(LinkObserver& observer, const LinkOptions& options,
-                                      Reconnect reconnect = nullptr);
-  virtual ~Link() = default;
+  Link(LinkObserver& observer, const LinkOptions& options, Reconnect reconnect = nullptr);
+  ~Link();
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
 
   // Gives the link its log connection: first attach, or (server) after the supervisor passed a
   // resumed one on.
-  virtual void AttachLog(std::unique_ptr<Channel> channel, uint64_t peer_received_seq,
-                         uint64_t peer_received_chunks) = 0;
+  void AttachLog(std::unique_ptr<Channel> channel, uint64_t peer_received_seq,
+                 uint64_t peer_received_chunks);
   // Closes the channel while the log is lost: lanes belong to one connection of it.
-  virtual void AttachLane(uint32_t lane, std::unique_ptr<Channel> channel) = 0;
+  void AttachLane(uint32_t lane, std::unique_ptr<Channel> channel);
   // Client: dials the lanes if not yet open. Cheap when open.
-  virtual Status OpenLanes() = 0;
+  Status OpenLanes();
 
   // Highest frame seq received in order: what HELLO or WELCOME of a resume carries, with
   // chunks_received().
-  virtual uint64_t received_seq() const = 0;
+  uint64_t received_seq() const;
 
-  virtual std::unique_ptr<FrameBuffer> TakeBuffer(size_t capacity_bytes) = 0;  // pooled
+  std::unique_ptr<FrameBuffer> TakeBuffer(size_t capacity_bytes);  // pooled
   // Appends the frame to the log. Order of calls = order on the wire (the caller serialises).
   //   Client  blocks while the socket is full or the tail over its bound; returns kOk while
   //           detached (the tail is sent again)
   //   Server  never blocks: what the socket does not take waits for the link's service thread. A
   //           tail over 4 x max_tail_bytes closes the link: that client does not read
   //   Thread  the one that pumps never blocks here, on either side
-  virtual Status SendFrame(std::unique_ptr<FrameBuffer>&& frame) = 0;
+  Status SendFrame(std::unique_ptr<FrameBuffer>&& frame);
   // Sends transfer bytes on the lanes in pieces of at most kMaxChunkBytes.
   //   kCopied    keeps a copy until acknowledged (bounded: blocks at max_chunk_tail_bytes); returns
   //              once handed to the socket
@@ -148,48 +151,51 @@ class Link {
   //   Errors     kDisconnected (closed; `done` is not called then), kInvalid (kBorrowed on the
   //              thread that pumps: it would wait for itself)
   enum class Retain { kCopied, kBorrowed, kOwned };
-  virtual Status SendTransfer(uint64_t transfer, uint64_t offset, std::span<const std::byte> bytes,
-                              Retain retain, std::function<void()> done = nullptr) = 0;
-  virtual uint64_t chunks_sent() const = 0;      // stamped into frames by SendFrame
-  virtual uint64_t chunks_received() const = 0;  // contiguous prefix
+  Status SendTransfer(uint64_t transfer, uint64_t offset, std::span<const std::byte> bytes,
+                      Retain retain, std::function<void()> done = nullptr);
+  uint64_t chunks_sent() const;      // stamped into frames by SendFrame
+  uint64_t chunks_received() const;  // contiguous prefix
   // Blocks until chunks_received() >= seq, the deadline or the end.
-  virtual Status WaitChunks(uint64_t seq, Clock::time_point deadline) = 0;
+  Status WaitChunks(uint64_t seq, Clock::time_point deadline);
 
   // Reads the log once: delivers whole frames through the observer, drains queued output, sends a
   // heartbeat if one is due. Spins up to spin_us, then blocks until something arrives, `wake_fd` is
   // readable or the deadline. One thread at a time.
   //   Errors  kTimeout (nothing came), kDisconnected / kMalformed (closed for good)
-  virtual Status Pump(Clock::time_point deadline, int wake_fd = -1) = 0;
+  Status Pump(Clock::time_point deadline, int wake_fd = -1);
 
   // Client: somebody looks for news of the peer again and again, without a question. Cheap.
-  virtual void ExpectNews() = 0;
+  void ExpectNews();
   // Whether the log's present connection carries descriptors.   Thread  any
-  virtual bool CarriesDescriptors() const = 0;
+  bool CarriesDescriptors() const;
   // Server: sends one that the client has before any frame that is sent later. It is lost with the
   // connection, and not sent again.
   //   Errors  kDisconnected (detached), kUnavailable, kUnsupported.   Thread  any
-  virtual Status SendDescriptor(int descriptor) = 0;
+  Status SendDescriptor(int descriptor);
   // Client: the one that came first and was not taken yet, the caller's to close; -1: none.
   //   Thread  in OnFrame
-  virtual int TakeDescriptor() = 0;
+  int TakeDescriptor();
 
   // Unacknowledged bytes of frames: what a server looks at before it produces more.
-  virtual size_t tail_bytes() const = 0;
-  virtual bool attached() const = 0;
-  virtual Status closed() const = 0;  // ok while the link lives
+  size_t tail_bytes() const;
+  bool attached() const;
+  Status closed() const;  // ok while the link lives
   // Sends kGoodbye {why} behind what is queued (bounded time), then ends. Reason goes to OnClosed
   // before Close returns, unless called on a thread of the link's or on the one that pumps. The
   // peer's link closes with that reason, without a grace.
-  virtual void Close(const Status& why) = 0;
+  void Close(const Status& why);
   // Forked child: drops everything without traffic, joins nothing. Afterwards only the destructor
   // may be called.
-  virtual void Abandon() = 0;
+  void Abandon();
 
   struct Counters {
     uint64_t frames_out, frames_in, bytes_out, bytes_in, chunk_bytes_out, chunk_bytes_in,
         reconnects;
   };
-  virtual Counters counters() const = 0;
+  Counters counters() const;
+
+ private:
+  std::unique_ptr<LinkCore> core_;  // apart, so that a forked child can leave it behind whole
 };
 
 }  // namespace farcall

@@ -164,8 +164,8 @@ Figures MeasureLink(Listener& listener, const LinkOptions& base) {
   client_options.is_client = true;
   std::vector<std::byte> source(kTransferBytes, std::byte{1}), target(kTransferBytes);
   Sink client_sink({}), server_sink(target);
-  std::unique_ptr<Link> client = Link::Create(client_sink, client_options),
-                        server = Link::Create(server_sink, base);
+  std::unique_ptr<Link> client = std::make_unique<Link>(client_sink, client_options),
+                        server = std::make_unique<Link>(server_sink, base);
   Connection log = Connect(listener);
   server->AttachLog(std::move(log.server), 0, 0);
   client->AttachLog(std::move(log.client), 0, 0);

@@ -35,7 +35,7 @@ LinkOptions OptionsOfLink(const SessionOptions& options) {
 SessionLoop::SessionLoop(const DriverApi& api, const SessionOptions& options, MemoryBroker& broker)
     : api_(api),
       options_(options),
-      link_(Link::Create(*this, OptionsOfLink(options))),
+      link_(std::make_unique<Link>(*this, OptionsOfLink(options))),
       session_(std::make_unique<Session>(api, options, broker, *link_)),
       gate_(api, options.gate, options.clock,
             [this](int device, std::function<void()> done) {

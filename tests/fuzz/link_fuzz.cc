@@ -111,7 +111,7 @@ class Peer {
     }
     options.max_tail_bytes = 64u << 10;
     options.max_chunk_tail_bytes = 256u << 10;
-    link_ = Link::Create(observer_, options);
+    link_ = std::make_unique<Link>(observer_, options);
     Attach(0, 0);
   }
   ~Peer() { link_.reset(); }

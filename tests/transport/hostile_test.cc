@@ -54,7 +54,7 @@ RecordHeader Record(uint32_t bytes) {
 class HostileTest : public testing::Test {
  protected:
   explicit HostileTest(const LinkOptions& options = {}) {
-    link_ = Link::Create(recorder_, options);
+    link_ = std::make_unique<Link>(recorder_, options);
     listener_ = std::move(*Listen(FreshUrl("inproc://hostile")));
     log_ = Connect();
     link_->AttachLog(std::move(*listener_->Accept(In(kLong))), 0, 0);

@@ -211,7 +211,7 @@ bool Recorder::Until(const std::function<bool()>& condition) {
 }
 
 End::End(const LinkOptions& options, Link::Reconnect reconnect)
-    : link(Link::Create(recorder, options, std::move(reconnect))),
+    : link(std::make_unique<Link>(recorder, options, std::move(reconnect))),
       wake_(options.idle_after_ms == 0 ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 End::~End() {

@@ -170,7 +170,7 @@ TEST_P(LinkTest, AServersLinkEndsForAClientThatNeverAcknowledges) {
   LinkOptions options;
   options.max_tail_bytes = 64u << 10;
   Recorder recorder;
-  std::unique_ptr<Link> link = Link::Create(recorder, options);
+  std::unique_ptr<Link> link = std::make_unique<Link>(recorder, options);
   std::unique_ptr<Listener> listener = std::move(*Listen(Url()));
   std::unique_ptr<Channel> silent = std::move(*Dial(listener->Url(), In(kLong)));
   link->AttachLog(std::move(*listener->Accept(In(kLong))), 0, 0);
@@ -218,7 +218,7 @@ TEST_P(LinkTest, PumpStopsForTheWakeDescriptorAndTheDeadline) {
   options.heartbeat_ms = 100000;
   options.is_client = true;
   Recorder recorder;
-  std::unique_ptr<Link> link = Link::Create(recorder, options);
+  std::unique_ptr<Link> link = std::make_unique<Link>(recorder, options);
   int wake = eventfd(1, EFD_CLOEXEC);
   EXPECT_EQ(link->Pump(In(kLong), wake).code(), Code::kTimeout);  // not connected yet
   EXPECT_EQ(link->Pump(In(1)).code(), Code::kTimeout);

@@ -67,7 +67,7 @@ void Session::Start(std::unique_ptr<Channel> channel, Link::Reconnect reconnect)
   options.heartbeat_ms = welcome_.heartbeat_ms;
   if (HasFeature(welcome_, SessionFeature::kIdleSilence)) options.idle_after_ms = kIdleAfterMs;
   if (HasFeature(welcome_, SessionFeature::kPackedChunks)) options.packing = GetConfig().packing;
-  link_ = Link::Create(*this, options, std::move(reconnect));
+  link_ = std::make_unique<Link>(*this, options, std::move(reconnect));
   link_->AttachLog(std::move(channel), 0, 0);
   frames_ahead_ = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? kFramesAhead : 0;
   progress_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);

@@ -86,7 +86,7 @@ class RawClient final : public LinkObserver {
     LinkOptions link;
     link.is_client = true;
     link.lanes = welcome_.lanes;
-    link_ = Link::Create(
+    link_ = std::make_unique<Link>(
         *this, link,
         [this, url, hello](LinkRole role, uint32_t lane, uint64_t seq, uint64_t chunks) {
           return Again(url, hello, role, lane, seq, chunks);
