@@ -26,6 +26,7 @@
 #include "proto/log_line.h"
 #include "proto/printable.h"
 #include "server/worker/sandbox/program_path.h"
+#include "settings/log_line.h"
 #include "transport/url.h"
 
 namespace farcall::cli {
@@ -96,11 +97,18 @@ std::string ServerReport(const ScratchFolder& folder) {
   return folder.path() + "/server.json";
 }
 
+std::vector<std::string> LogLevels() {
+  std::vector<std::string> names;
+  names.reserve(kFarcallLogLevels);
+  for (int level = 0; level < kFarcallLogLevels; ++level)
+    names.emplace_back(FarcallLogLevelName(level));
+  return names;
+}
+
 // At FARCALL_LOG=info and more: what the program gets from us and what stays its own.
 void TellThinLibraries() {
   const char* level = std::getenv("FARCALL_LOG");
-  const std::string name = level == nullptr ? "" : level;
-  if (name != "info" && name != "debug" && name != "trace") return;
+  if (level == nullptr || FarcallLogLevelOf(level) < kFarcallInfo) return;
   const ThinLibraries found = FindThinLibraries(ThinLibraryFolder());
   LogLine(LogSeverity::kInfo, "run", "thin mode: ours: " + Joined(found.ours));
   if (!found.alone.empty())
@@ -347,7 +355,7 @@ void AddReports(CLI::App* command, RunFlags* flags) {
       ->add_option(
           "--log", flags->log,
           "log level of the program (FARCALL_LOG); info lists what --thin replaces (default: warn)")
-      ->check(CLI::IsMember({"off", "error", "warn", "info", "debug", "trace"}));
+      ->check(CLI::IsMember(LogLevels()));
   command->add_option("--stats", flags->settings.stats,
                       "file for counts of calls and round trips, written at exit");
   command->add_option("--report", flags->report,

@@ -14,7 +14,6 @@ namespace farcall {
 
 namespace {
 
-constexpr const char* kNames[] = {"off", "error", "warn", "info", "debug", "trace"};
 constexpr size_t kMaxTextBytes = 4096;
 constexpr std::string_view kTime = "0000-00-00T00:00:00.000Z ";  // 0: a digit
 constexpr std::string_view kOurs = "farcall-";
@@ -24,8 +23,9 @@ LogSeverity MostSevereShown() {
     const char* wanted = std::getenv("FARCALL_LOG");
     if (wanted == nullptr || *wanted == '\0') return LogSeverity::kInfo;
     const LogSeverity named = LogSeverityOf(wanted);
-    return named == LogSeverity::kOff && std::string_view(wanted) != kNames[0] ? LogSeverity::kInfo
-                                                                               : named;
+    return named == LogSeverity::kOff && FarcallLogLevelOf(wanted) != kFarcallOff
+               ? LogSeverity::kInfo
+               : named;
   }();
   return most;
 }
@@ -42,14 +42,12 @@ bool BeginsWithTime(std::string_view line) {
 }  // namespace
 
 const char* LogSeverityName(LogSeverity severity) {
-  return kNames[static_cast<int>(severity)];
+  return FarcallLogLevelName(static_cast<int>(severity));
 }
 
 LogSeverity LogSeverityOf(std::string_view name) {
-  for (int i = 0; i < static_cast<int>(std::size(kNames)); ++i) {
-    if (name == kNames[i]) return static_cast<LogSeverity>(i);
-  }
-  return LogSeverity::kOff;
+  const int level = FarcallLogLevelOf(std::string(name).c_str());
+  return level < 0 ? LogSeverity::kOff : static_cast<LogSeverity>(level);
 }
 
 void LogLine(LogSeverity severity, const char* component, std::string_view text) {

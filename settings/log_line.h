@@ -10,7 +10,31 @@
 
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
+
+// Each level shows its own lines and those of the levels before it.
+enum FarcallLogLevel {
+  kFarcallOff,
+  kFarcallError,
+  kFarcallWarn,
+  kFarcallInfo,
+  kFarcallDebug,
+  kFarcallTrace,
+  kFarcallLogLevels  // their number
+};
+// The value of FARCALL_LOG.   Before: 0 <= level < kFarcallLogLevels
+static inline const char* FarcallLogLevelName(int level) {
+  static const char* const kNames[] = {"off", "error", "warn", "info", "debug", "trace"};
+  return kNames[level];
+}
+// Its opposite; -1: no level is called so.
+static inline int FarcallLogLevelOf(const char* name) {
+  for (int level = 0; level < kFarcallLogLevels; ++level) {
+    if (strcmp(name, FarcallLogLevelName(level)) == 0) return level;
+  }
+  return -1;
+}
 
 enum { kFarcallLogHeadBytes = 96 };  // room for any head
 

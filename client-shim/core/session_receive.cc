@@ -352,12 +352,12 @@ Status Session::HandleError(Reader body) {
   std::string detail(body.GetString());
   if (!body.Done()) return Status(Code::kMalformed, "an error message of the server is malformed");
   transfers_.ForgetSerial(serial);
-  bool is_missing = call == static_cast<uint16_t>(CallId::cuLaunchKernel) && IsLackOfDevice(status);
+  const bool is_missing = InfoOf(call).effect == CallEffect::kWork && IsLackOfDevice(status);
   const bool is_lack = (is_missing || status == CUDA_ERROR_NOT_SUPPORTED) &&
                        Lacks().IsNew(CallName(call) + (": " + detail));
   Log(is_lack ? LogLevel::kWarn : LogLevel::kInfo, "%s failed on the server with %d: %s%s",
       CallName(call), static_cast<int>(status), detail.c_str(),
-      is_missing ? "the device cannot run that kernel, and its results are missing" : "");
+      is_missing ? "the device cannot do that, and its results are missing" : "");
   Context* context = ContextBySlot(slot);
   if (context != nullptr && status != CUDA_SUCCESS) {
     int none = 0;

@@ -17,7 +17,8 @@ namespace {
 
 bool Warns() {
   const char* level = getenv("FARCALL_LOG");
-  return level == nullptr || (std::strcmp(level, "off") != 0 && std::strcmp(level, "error") != 0);
+  const int number = level == nullptr ? -1 : FarcallLogLevelOf(level);
+  return number < 0 || number >= kFarcallWarn;
 }
 
 void Write(const char* line, size_t bytes) {

@@ -11,22 +11,17 @@
 
 #include "settings/log_line.h"
 
-enum { kError = 1, kWarn = 2 };
-
 static int Level(void) {
-  static const char* const kNames[] = {"off", "error", "warn", "info", "debug", "trace"};
   const char* wanted = getenv("FARCALL_LOG");
-  for (int i = 0; wanted != NULL && i < (int)(sizeof(kNames) / sizeof(kNames[0])); ++i) {
-    if (strcmp(wanted, kNames[i]) == 0) return i;
-  }
-  return kWarn;
+  const int level = wanted == NULL ? -1 : FarcallLogLevelOf(wanted);
+  return level < 0 ? kFarcallWarn : level;
 }
 
 static void Say(int level, const char* library, const char* name, const char* what) {
   if (level > Level()) return;
   const int saved_errno = errno;
   char line[256];
-  size_t length = FarcallLogHead(line, sizeof(line), level == kError ? "error" : "warn", library);
+  size_t length = FarcallLogHead(line, sizeof(line), FarcallLogLevelName(level), library);
   const int text = snprintf(line + length, sizeof(line) - length, "%s %s\n", name, what);
   length += text > 0 ? (size_t)text : 0;
   if (length >= sizeof(line)) length = sizeof(line) - 1;
@@ -42,10 +37,10 @@ static void Say(int level, const char* library, const char* name, const char* wh
 
 void Refuse(const char* library, const char* name, int* said) {
   if (__atomic_exchange_n(said, 1, __ATOMIC_RELAXED) == 0)
-    Say(kWarn, library, name, "is not supported");
+    Say(kFarcallWarn, library, name, "is not supported");
 }
 
 _Noreturn void RefuseForGood(const char* library, const char* name) {
-  Say(kError, library, name, "is not supported and cannot fail: the program ends");
+  Say(kFarcallError, library, name, "is not supported and cannot fail: the program ends");
   exit(-1);
 }

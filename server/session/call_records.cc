@@ -2,7 +2,6 @@
 #include "server/session/call_records.h"
 
 #include "generated/proto/call_info.h"
-#include "server/calls/context.h"
 #include "server/device/current_context.h"
 #include "server/session/gated_calls.h"
 
@@ -28,11 +27,7 @@ class CallRecords::One final : public RecordPipeline::Call {
     return {};
   }
 
-  Status Serve() override {
-    const bool is_later = call_.header.call == static_cast<uint16_t>(CallId::cuStreamDestroy_v2) &&
-                          records_.session_.libraries_busy();
-    return is_later ? DestroyStreamBehindLibraries(call_) : row_.serve(call_);
-  }
+  Status Serve() override { return row_.serve(call_); }
 
   void Finish() override {
     records_.session_.streams().NoteCapture(info_.capture, call_.result);

@@ -25,7 +25,6 @@ std::atomic<int> g_log_fd{STDERR_FILENO};
 bool IsPlain(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7F; });
 }
-constexpr const char* kNames[] = {"off", "error", "warn", "info", "debug", "trace"};
 }  // namespace
 
 void Log(LogLevel level, const char* format, ...) {
@@ -33,7 +32,8 @@ void Log(LogLevel level, const char* format, ...) {
   if (!kept && !LogEnabled(level)) return;
   int saved_errno = errno;
   char line[1024];
-  const size_t head = FarcallLogHead(line, sizeof(line), kNames[static_cast<int>(level)], "client");
+  const size_t head =
+      FarcallLogHead(line, sizeof(line), FarcallLogLevelName(static_cast<int>(level)), "client");
   va_list args;
   va_start(args, format);
   int body = std::vsnprintf(line + head, sizeof(line) - head - 1, format, args);

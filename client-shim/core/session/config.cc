@@ -15,6 +15,7 @@
 #include "proto/priority.h"
 #include "settings/byte_count.h"
 #include "settings/byte_rate.h"
+#include "settings/log_line.h"
 #include "settings/percent.h"
 #include "transport/tcp/tcp_channel.h"
 #include "transport/url.h"
@@ -36,16 +37,11 @@ std::string Wrong(const Setting& setting, const char* name, const std::string& r
 }
 
 void LoadLog(const Settings& settings) {
-  static constexpr const char* kLevels[] = {"off", "error", "warn", "info", "debug", "trace"};
   Setting level = settings.Find("log");
-  bool known = level.value.empty();
-  for (int i = 0; i < 6; ++i) {
-    if (level.value == kLevels[i]) {
-      g_log_level.store(i, std::memory_order_relaxed);
-      known = true;
-    }
-  }
-  if (!known) {
+  const int number = FarcallLogLevelOf(level.value.c_str());
+  if (number >= 0) {
+    g_log_level.store(number, std::memory_order_relaxed);
+  } else if (!level.value.empty()) {
     Log(LogLevel::kWarn, "%s",
         Wrong(level, "log", "is no level; use off, error, warn, info, debug or trace").c_str());
   }

@@ -12,14 +12,10 @@
 namespace farcall::cpu_device {
 namespace {
 
-constexpr const char* kNames[] = {"off", "error", "warn", "info", "debug", "trace"};
-
 LogLevel ReadLevel() {
   const char* wanted = getenv("FARCALL_LOG");
   if (wanted == nullptr || *wanted == '\0') return LogLevel::kWarn;
-  for (int i = 0; i < 6; ++i) {
-    if (strcmp(kNames[i], wanted) == 0) return static_cast<LogLevel>(i);
-  }
+  if (const int level = FarcallLogLevelOf(wanted); level >= 0) return static_cast<LogLevel>(level);
   fprintf(stderr, "farcall: FARCALL_LOG=%s: want off, error, warn, info, debug or trace\n", wanted);
   return LogLevel::kWarn;
 }

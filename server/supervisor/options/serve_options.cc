@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 
 #include "proto/printable.h"
@@ -13,17 +12,11 @@
 #include "settings/byte_count.h"
 #include "settings/byte_rate.h"
 #include "settings/decimal.h"
+#include "settings/log_line.h"
 #include "settings/percent.h"
 #include "transport/url.h"
 
 namespace farcall::server {
-
-namespace {
-
-constexpr std::array<std::string_view, 6> kLogLevels = {"off",  "error", "warn",
-                                                        "info", "debug", "trace"};
-
-}  // namespace
 
 void SetToken(std::string* token, ServeOptions* options) {
   options->tokens = {TokenKeys(*token).verifier()};
@@ -155,7 +148,7 @@ Status CheckServeOptions(const ServeOptions& options) {
                                   "--token-verifier, or tls:// with --tls-client-ca"};
     }
   }
-  if (std::find(kLogLevels.begin(), kLogLevels.end(), options.log_level) == kLogLevels.end()) {
+  if (FarcallLogLevelOf(options.log_level.c_str()) < 0) {
     return {Code::kInvalid, "log level '" + Printable(options.log_level) +
                                 "': choose off, error, warn, info, debug or trace"};
   }
