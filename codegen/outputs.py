@@ -102,6 +102,7 @@ def _info_row(spec: Spec, name: str, call: Call | None) -> str:
         "slow": target.slow,
         "by_streams": target.by_streams,
         "touches_graphs": target.touches == "graphs",
+        "touches_libraries": target.touches == "libraries",
     }
     fields += [f".{flag} = true" for flag, value in flags.items() if value]
     if target.alike:

@@ -36,7 +36,7 @@ CALL_KEYS = {
 ORDERS = ("all", "streams")
 EFFECTS = ("work", "placement", "ordered", "point", "state", "query")
 CAPTURES = ("allowed", "unsafe", "begins", "ends")
-TOUCHES = ("", "graphs")
+TOUCHES = ("", "graphs", "libraries")
 GROUP_KEYS = {"reason", "effect", "touches", "calls"}
 NEEDS = {"nothing": "kNothing", "init": "kInit", "context": "kContext"}
 
@@ -253,7 +253,9 @@ class Spec:
                 "state it for the call or its group"
             )
         if call.touches not in TOUCHES:
-            raise SpecError(f"{self.file}: {call.name}: touches '{call.touches}', only graphs")
+            raise SpecError(
+                f"{self.file}: {call.name}: touches '{call.touches}', only graphs or libraries"
+            )
 
     def _add_variants(self) -> None:
         for name, function in self.model.functions.items():

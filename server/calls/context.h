@@ -13,6 +13,10 @@ namespace farcall::server {
 
 class Session;
 struct ServeCall;
+// A call that touches libraries, while slow library calls are under way: a library's handle keeps
+// the stream it was told, and one of them may be ending that handle. The stream is gone for the
+// log, and goes behind them.
+Status EndStreamBehindLibraries(ServeCall& call);
 // A native context that the helper has made; its slot is the handle's index.
 ContextState& ComeToLife(Session& session, HandleParts parts, CUcontext native, int device,
                          bool is_primary);

@@ -5,6 +5,7 @@
 
 #include "generated/server/driver_api.h"
 #include "generated/server/handwritten.h"
+#include "server/calls/context.h"
 #include "server/device/current_context.h"
 #include "server/state/session.h"
 
@@ -44,9 +45,7 @@ Status Barrier(ServeCall& call, const StreamState& stream) {
 
 }  // namespace
 
-// While slow library calls are under way, a library's handle keeps the stream it was told, and one
-// of them may be ending that handle: the stream is gone for the log, and goes behind them.
-Status Serve_cuStreamDestroy_v2(ServeCall& call) {
+Status EndStreamBehindLibraries(ServeCall& call) {
   auto wire = call.in.Get<uint64_t>();
   if (!call.in.Done()) {
     return call.Malformed("body");
@@ -57,10 +56,6 @@ Status Serve_cuStreamDestroy_v2(ServeCall& call) {
   }
   Session& session = call.session;
   call.Erase(HandleKind::kStream, wire);
-  if (!session.libraries_busy()) {
-    call.result = call.api.cuStreamDestroy_v2(native);
-    return {};
-  }
   call.parked = true;
   session.BehindLibraries(
       [&session, &api = call.api, native, context = call.context->native, header = call.header] {

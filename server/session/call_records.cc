@@ -2,6 +2,7 @@
 #include "server/session/call_records.h"
 
 #include "generated/proto/call_info.h"
+#include "server/calls/context.h"
 #include "server/device/current_context.h"
 #include "server/session/gated_calls.h"
 
@@ -27,7 +28,10 @@ class CallRecords::One final : public RecordPipeline::Call {
     return {};
   }
 
-  Status Serve() override { return row_.serve(call_); }
+  Status Serve() override {
+    const bool is_later = info_.touches_libraries && records_.session_.libraries_busy();
+    return is_later ? EndStreamBehindLibraries(call_) : row_.serve(call_);
+  }
 
   void Finish() override {
     records_.session_.streams().NoteCapture(info_.capture, call_.result);

@@ -42,7 +42,8 @@ void Log(LogLevel level, const char* format, ...) {
   vsnprintf(line, sizeof(line), format, args);
   va_end(args);
   char head[kFarcallLogHeadBytes];
-  FarcallLogHead(head, sizeof(head), kNames[static_cast<int>(level)], kDeviceKind.log_name);
+  FarcallLogHead(head, sizeof(head), FarcallLogLevelName(static_cast<int>(level)),
+                 kDeviceKind.log_name);
   fprintf(sink, "%s%s\n", head, line);
   fflush(sink);
 }
