@@ -63,8 +63,8 @@ SessionLoop::~SessionLoop() {
 void SessionLoop::Stop(const Status& why) {
   {
     std::lock_guard lock(end_mutex_);
-    if (stop_requested_) {
-      return;
+    if (stop_requested_ || !end_reason_.ok()) {
+      return;  // it ends already, for what came first
     }
     stop_request_ = why;
     stop_requested_ = true;
