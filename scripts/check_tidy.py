@@ -14,6 +14,7 @@ compile commands of a configured build (FARCALL_BUILD, default build/release). E
 import collections
 import concurrent.futures
 import hashlib
+import itertools
 import json
 import os
 import pathlib
@@ -94,7 +95,7 @@ def write_passed(passed):
 def own_findings(text):
     """What clang-tidy printed, without what it finds in files that the build makes."""
     starts = [match.start() for match in FINDING.finditer(text)]
-    parts = [text[at:end] for at, end in zip(starts, starts[1:] + [len(text)], strict=True)]
+    parts = [text[at:end] for at, end in itertools.pairwise([*starts, len(text)])]
     return "".join(part for part in parts if not part.startswith(f"{BUILD}/"))
 
 
