@@ -10,7 +10,6 @@
 using farcall::cublas::Function;
 using farcall::cublas::HandleState;
 using farcall::cublas::kKind_cublasHandle_t;
-using farcall::thin::Call;
 
 namespace farcall::cublas {
 

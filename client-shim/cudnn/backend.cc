@@ -9,7 +9,6 @@
 #define CUDNN_ENTRY extern "C" __attribute__((visibility("default"))) cudnnStatus_t
 
 using namespace farcall::thin;
-using farcall::kLibraryNull;
 using farcall::cudnn::Function;
 using farcall::cudnn::kKind_cudnnBackendDescriptor_t;
 using farcall::cudnn::kKind_cudnnHandle_t;

@@ -68,7 +68,7 @@ struct Asked {
 
 class Cache {
  public:
-  nvmlReturn_t Find(Asked wanted, std::vector<std::byte>* outputs) {
+  nvmlReturn_t Find(const Asked& wanted, std::vector<std::byte>* outputs) {
     std::lock_guard lock(mutex_);
     auto known = entries_.find(wanted.key());
     if (known == entries_.end() || !Holds(known->second)) {
@@ -180,7 +180,7 @@ nvmlReturn_t FindAnswer(NvmlCall call, NvmlClass klass, int device,
   wanted.entry.call = call;
   wanted.entry.klass = klass;
   wanted.entry.device = device;
-  return g_cache->Find(std::move(wanted), outputs);
+  return g_cache->Find(wanted, outputs);
 }
 
 void LockCache() {

@@ -86,6 +86,7 @@ nvmlReturn_t CopyProcesses(nvmlDevice_t device, unsigned* count, Info* infos) {
   unsigned room = *count;
   *count = static_cast<unsigned>(list.size());
   if (room < list.size()) return NVML_ERROR_INSUFFICIENT_SIZE;
+  if (infos == nullptr) return NVML_SUCCESS;  // and there are none
   for (size_t i = 0; i < list.size(); ++i) std::memcpy(&infos[i], &list[i], sizeof(Info));
   return NVML_SUCCESS;
 }

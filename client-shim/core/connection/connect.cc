@@ -37,7 +37,7 @@ void CountHandshake() {
 // By the machine's own list. getpwuid would bring modules of NSS into the application's process.
 std::string UserName() {
   if (const char* user = std::getenv("USER"); user != nullptr && *user != '\0') return user;
-  const std::string id = std::to_string(geteuid());
+  std::string id = std::to_string(geteuid());
   const Result<std::string> users = ReadTextFile("/etc/passwd");
   std::istringstream lines(users.ok() ? *users : "");
   for (std::string line; std::getline(lines, line);) {

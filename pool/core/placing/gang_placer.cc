@@ -31,6 +31,7 @@ std::vector<Pick> Pack(std::vector<const Offer*> offers, uint32_t members) {
   std::stable_sort(offers.begin(), offers.end(),
                    [](const Offer* a, const Offer* b) { return a->members > b->members; });
   std::vector<Pick> picks;
+  picks.reserve(offers.size());
   for (size_t i = 0; members != 0; ++i) {
     size_t last = i;
     while (last + 1 < offers.size() && offers[last + 1]->members >= members) ++last;
@@ -47,6 +48,7 @@ std::vector<Pick> Spread(std::vector<const Offer*> offers, uint32_t members) {
     return Emptiness(*a->host) > Emptiness(*b->host);
   });
   std::vector<Pick> picks;
+  picks.reserve(offers.size());
   for (const Offer* offer : offers) picks.push_back({offer, 0});
   while (members != 0)
     for (Pick& pick : picks) {
@@ -59,6 +61,7 @@ std::vector<Pick> Spread(std::vector<const Offer*> offers, uint32_t members) {
 
 std::vector<const Offer*> Pointers(const std::vector<Offer>& offers) {
   std::vector<const Offer*> pointers;
+  pointers.reserve(offers.size());
   for (const Offer& offer : offers) pointers.push_back(&offer);
   return pointers;
 }
@@ -112,6 +115,7 @@ std::vector<Pick> PackNear(const std::vector<Offer>& offers, uint32_t members,
   for (const auto& [zone, of_zone] : zones)
     if (RoomOf(of_zone) >= members) return Pack(of_zone, members);
   std::vector<Pick> picks;
+  picks.reserve(offers.size());
   for (const auto& [zone, of_zone] : zones) {
     const uint32_t part = std::min(RoomOf(of_zone), members);
     const std::vector<Pick> more = Pack(of_zone, part);

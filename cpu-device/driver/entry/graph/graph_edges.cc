@@ -54,6 +54,7 @@ CUresult Give(const std::vector<Edge>& edges, CUgraphNode* from, CUgraphNode* to
 
 CUresult GiveNodes(const std::vector<GraphNode*>& nodes, CUgraphNode* out, size_t* count) {
   std::vector<Edge> edges;
+  edges.reserve(nodes.size());
   for (GraphNode* node : nodes) edges.push_back({node, node, {}});
   return Give(edges, out, nullptr, nullptr, false, count);
 }
