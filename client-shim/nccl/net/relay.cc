@@ -46,7 +46,7 @@ size_t SlotBytes(uint32_t flag) {
 
 // The sending side outlives the communicator where a host function still has to run.
 struct Wire {
-  explicit Wire(int socket) : socket(socket) {}
+  explicit Wire(int connected) : socket(connected) {}
   ~Wire() { close(socket); }
 
   void Send(const Head& head, const std::byte* data) {
