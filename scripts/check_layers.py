@@ -49,12 +49,14 @@ LAYERS = {
     "server/supervisor/images": "server/state proto",
     "server/supervisor/processes": "server/worker server/control transport proto",
     "server/supervisor/sharing": "server/supervisor/options server/worker server/leases server/control quota proto ",
-    "server/supervisor/services": "server/supervisor/options server/supervisor/processes server/worker server/device "
+    "server/supervisor/services": "server/supervisor/options server/supervisor/processes "
+    "server/worker server/device "
     "server/control listener transport quota proto",
     "server/supervisor/sessions": "server/supervisor/options server/supervisor/images "
     "server/supervisor/processes server/supervisor/sharing server/supervisor/services server/worker server/nvml "
     "server/library server/leases server/state server/device server/control transport proto quota",
-    "server/supervisor": "server/supervisor/sessions server/supervisor/options server/supervisor/images server/supervisor/processes "
+    "server/supervisor": "server/supervisor/sessions server/supervisor/options "
+    "server/supervisor/images server/supervisor/processes "
     "server/supervisor/sharing server/supervisor/services server/worker server/nvml server/library server/state "
     "server/leases server/device server/control listener transport proto quota",
     "server/tls_gateway": "server/worker server/control listener transport proto",

@@ -2,7 +2,6 @@
 // Who is let in: proofs, capacity. The start of a session: session_start.cc.
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <vector>
 

@@ -3,7 +3,6 @@
 // against our own clock and ledger, and costs the others a bounded time.
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
 #include <bit>
 #include <type_traits>
 #include <utility>

@@ -44,7 +44,8 @@ LIMIT_S = float(os.environ.get("FARCALL_TEST_LIMIT_S", "240"))  # only ends a te
 
 
 def until(condition, limit_s=20.0, what="condition"):
-    """Waits for something to become true; the limit only ends a test that has failed. Instrumented servers take several times as long.
+    """Waits for something to become true; the limit only ends a test that has failed. Instrumented
+    servers take several times as long.
     WHAT: the text of the failure, or a function that returns it."""
     end = time.monotonic() + limit_s * (6 if INSTRUMENTED else 1)
     while time.monotonic() < end:
