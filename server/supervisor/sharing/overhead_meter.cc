@@ -51,7 +51,10 @@ void OverheadMeter::OnMessage(const control::ProcessMemory& part) {
 
 void OverheadMeter::OnMessage(const control::ProcessMemoryEnd& end) {
   if (!waits_ || end.id != question_) {
-    return;  // it answers one that was given up
+    for (auto& answer : answers_) {
+      answer.clear();  // of one that was given up, as its parts were
+    }
+    return;
   }
   waits_ = false;
   ask_at_ = ask_at_ - kPatience + kEvery;
