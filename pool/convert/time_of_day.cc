@@ -56,7 +56,7 @@ int DaysOf(int year, int month) {
   return kDays[static_cast<size_t>(month - 1)] + (month == 2 && is_leap ? 1 : 0);
 }
 
-// What a clock on the wall would show, as seconds of a zone without an offset; the rest is the
+// What a local clock would show, as seconds of a zone without an offset; the rest is the
 // zone.
 std::optional<int64_t> TakeLocal(std::string_view* text) {
   const std::optional<int> year = Take(text, 4);

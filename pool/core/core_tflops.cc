@@ -12,7 +12,7 @@ namespace farcall::pool {
 
 namespace {
 
-constexpr size_t kMaxModelsTold = 8;
+constexpr size_t kMaxModelsNamed = 8;
 
 std::string PartText(uint32_t milli) {
   char text[32];
@@ -72,7 +72,7 @@ std::string Core::ConversionOf(const Claim& claim) const {
   std::string text;
   auto tell = [&](const Gpu& gpu, uint32_t share_milli) {
     if (!told.insert(gpu.name).second) return;
-    if (told.size() > kMaxModelsTold) return;
+    if (told.size() > kMaxModelsNamed) return;
     text += told.size() == 1 ? "" : ", ";
     if (gpu.gflops == 0 && share_milli > kWholeMilli)
       text += "not known of " + gpu.name;
@@ -95,8 +95,8 @@ std::string Core::ConversionOf(const Claim& claim) const {
       if (host.group == claim.ask.group)
         for (const Gpu& gpu : host.gpus) tell(gpu, ShareOn(gpu, claim.ask));
   }
-  if (told.size() > kMaxModelsTold)
-    text += ", and " + std::to_string(told.size() - kMaxModelsTold) + " model(s) more";
+  if (told.size() > kMaxModelsNamed)
+    text += ", and " + std::to_string(told.size() - kMaxModelsNamed) + " model(s) more";
   return text.empty() ? "" : TflopsText(claim.ask.gflops) + " are " + text;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A worker that is started before its session comes: its device library is loaded, and as a rule
-// initialised, behind the walls of every worker. The wall around its tenant's files is added when
-// the session is there, so that until then the process has one thread, and has read nothing of a
+// initialised, in the sandbox of every worker. The layer for its tenant's files is added when the
+// session is there, so that until then the process has one thread, and has read nothing of a
 // tenant.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace farcall::server {
 
 // The name of its process, as ps shows it, until it has a session.
 inline constexpr char kWarmWorkerName[] = "farcall-warm";
-// What it says if a wall around files can no longer be built for all of it.
+// What it says if a layer for files can no longer be built for all of it.
 inline constexpr char kHasThreads[] = "its device library has started threads";
 
 struct WarmStart {
@@ -32,7 +32,7 @@ struct WarmDevice {
 // Whether this kernel has Landlock, without which none can be.
 bool CanWarmUp();
 // `caches`: descriptors of all tenants' folders (OpenAllCaches), which it closes. They may be
-// reached until the tenant's wall is there.
+// reached until the tenant's layer is there.
 //   Errors  kUnavailable: no Landlock, no device, kHasThreads
 //   Thread  the only one, as its user
 Status WarmUp(const WarmStart& start, const std::vector<int>& caches, WarmDevice* device);

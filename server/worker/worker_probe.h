@@ -8,8 +8,8 @@
 
 namespace farcall::server {
 
-// Builds a worker's walls, without caches, around a process that loads this library. It knows
-// nothing of any tenant: it serves also without Landlock.
+// Puts this process into a worker's sandbox, without caches, before it loads the library. It knows
+// nothing of any tenant, so it goes on without Landlock.
 //   Errors  kUnavailable   Thread  the only one
 Status ConfineProbe(const std::string& library);
 

@@ -88,8 +88,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr size_t kMaxInput = 64u << 10;  // what the socket holds
   if (size == 0 || size > kMaxInput) return 0;
   fuzz::PoolWorld world;
-  pool::RestServer door(&world.service(), fuzz::PoolWorld::callers(), {});
-  door.Close();  // nothing listens, and what would never end ends at once
+  pool::RestServer server(&world.service(), fuzz::PoolWorld::callers(), {});
+  server.Close();  // nothing listens, and what would never end ends at once
   const std::string bytes =
       world.WithClaims(std::string(reinterpret_cast<const char*>(data), size));
   const bool a_alone = !Holds(bytes, fuzz::kOperatorToken) && !Holds(bytes, fuzz::kTokenB);
@@ -103,7 +103,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   while (goes_on) {
     goes_on = connection.Read({}) == pool::HttpConnection::State::kWhole;
     const bool is_head = goes_on && IsHead(connection.request());
-    goes_on = goes_on && door.Answer(connection);
+    goes_on = goes_on && server.Answer(connection);
     const std::string answer = Drain(ends[0]);
     CheckAnswer(answer, is_head);
     if (a_alone && Holds(answer, world.secret())) Fail("tenant a sees a claim of tenant b");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A worker that was taken over: the CPU device under another name, whose constructor runs inside
-// the worker, behind all its walls. With FARCALL_TEST_HOSTILE, in the one process that takes the
+// the worker, in its whole sandbox. With FARCALL_TEST_HOSTILE, in the one process that takes the
 // file `go` of its tenant's cache (CUDA_CACHE_PATH), it never returns: it speaks to the supervisor
 // as the file says.
 #include <dirent.h>

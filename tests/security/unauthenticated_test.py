@@ -14,7 +14,7 @@ import unittest
 from harness import BUILD, INSTRUMENTED, Client, Server, link_proxy, run, until
 import pool_case
 
-PEER = BUILD / "tests/security/door_peer"
+PEER = BUILD / "tests/security/unauthenticated_peer"
 TOKEN = "5f3c1f09aa57d2be4410987fe6d5c4b3a2918070605f4e3d2c1b0a9988776655"
 WITHIN_MS = 1000
 OWN, OTHERS = "127.0.0.1", ("127.0.0.2", "127.0.0.3")

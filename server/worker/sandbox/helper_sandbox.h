@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The walls around our programs beside the supervisor (farcall-control, a pool's agent): they speak
+// The sandbox of our programs beside the supervisor (farcall-control, a pool's agent): they speak
 // to the network, or to people, for it, and need little else.
 #pragma once
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The walls around a worker that need no privilege: it speaks for a stranger, and NVIDIA's
+// The layers of a worker's sandbox that need no privilege: it speaks for a stranger, and NVIDIA's
 // libraries run in it on a stranger's data.
 #pragma once
 

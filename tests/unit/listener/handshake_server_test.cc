@@ -83,7 +83,7 @@ class HandshakeServerTest : public testing::Test {
 };
 
 TEST_F(HandshakeServerTest, AClientIsHeardOnEveryTransport) {
-  for (const char* url : {"tcp://127.0.0.1:0", "tcp://[::1]:0", "inproc://door"}) {
+  for (const char* url : {"tcp://127.0.0.1:0", "tcp://[::1]:0", "inproc://listener"}) {
     Open({}, url);
     EXPECT_TRUE(GetsIn("one")) << url;
     EXPECT_TRUE(GetsIn("two")) << url;

@@ -28,7 +28,7 @@ class PoolGang : public testing::Test {
     return effects;
   }
   // The host reports, with what it holds; it accepts what the answer grants.
-  void Hear(const std::string& name, uint32_t sessions = 0) {
+  void Beat(const std::string& name, uint32_t sessions = 0) {
     HostReport report;
     report.host = name;
     report.incarnation = 1;
@@ -50,7 +50,7 @@ class PoolGang : public testing::Test {
   }
   void Join(const std::string& name, uint32_t gpus) {
     gpus_[name] = gpus;
-    Hear(name);
+    Beat(name);
   }
   Effects Request(const std::string& id, uint32_t members, uint64_t gib = 0, int32_t priority = 0,
                   bool preemptible = false) {
@@ -88,16 +88,16 @@ TEST_F(PoolGang, NoneIsBoundBeforeAllHostsHaveAccepted) {
   EXPECT_EQ(Request("g", 2).claim, "g-0");
   EXPECT_EQ(States("g"), States1{ClaimState::kReserved});
   EXPECT_NE(core_.Find("g-0")->host, core_.Find("g-1")->host);
-  Hear("a"), Hear("a");
+  Beat("a"), Beat("a");
   EXPECT_EQ(States("g"), States1{ClaimState::kReserved});
-  Hear("b"), Hear("b");
+  Beat("b"), Beat("b");
   EXPECT_EQ(States("g"), States1{ClaimState::kBound});
 }
 
 TEST_F(PoolGang, WaitsUntilThereIsRoomForAll) {
   Join("a", 2), Join("b", 1);
   Request("one", 0);
-  Hear("b"), Hear("a");
+  Beat("b"), Beat("a");
   Request("g", 3);
   EXPECT_EQ(States("g"), States1{ClaimState::kPending});
   EXPECT_EQ(core_.pending(), 1u);
@@ -105,7 +105,7 @@ TEST_F(PoolGang, WaitsUntilThereIsRoomForAll) {
   EXPECT_NE(core_.Explain(*core_.Find("g-2")).why.find("room for 2 of 3 members"),
             std::string::npos);
   Do(ReleaseClaim{"one", "done", {}});
-  for (int i = 0; i < 2; ++i) Hear("a"), Hear("b");
+  for (int i = 0; i < 2; ++i) Beat("a"), Beat("b");
   EXPECT_EQ(States("g"), States1{ClaimState::kReserved});
 }
 
@@ -135,7 +135,7 @@ TEST_F(PoolGang, WhatCouldNeverFitIsRefusedAtOnce) {
 TEST_F(PoolGang, GivesAllPlacesBackIfAHostDoesNotAnswerInTime) {
   Join("a", 1), Join("b", 1);
   Request("g", 2);
-  Hear("a"), Hear("a");
+  Beat("a"), Beat("a");
   Wait(59'000);
   EXPECT_EQ(States("g"), States1{ClaimState::kReserved});
   Wait(2000);
@@ -151,10 +151,10 @@ TEST_F(PoolGang, ARefusalOfOneHostSendsAllBack) {
   for (const Claim* member : core_.FindGang("g")) hosts.insert(member->host);
   const std::string first = *hosts.begin();
   refuses_.insert(first);
-  Hear(first), Hear(first);
+  Beat(first), Beat(first);
   refuses_.clear();
   for (int i = 0; i < 3; ++i)
-    for (const char* host : {"a", "b", "c"}) Hear(host);
+    for (const char* host : {"a", "b", "c"}) Beat(host);
   EXPECT_EQ(States("g"), States1{ClaimState::kBound});
   for (const Claim* member : core_.FindGang("g")) EXPECT_NE(member->host, first);
 }
@@ -162,19 +162,19 @@ TEST_F(PoolGang, ARefusalOfOneHostSendsAllBack) {
 TEST_F(PoolGang, WhatEndsOneEndsAll) {
   Join("a", 1), Join("b", 1);
   Request("g", 2);
-  for (int i = 0; i < 2; ++i) Hear("a"), Hear("b");
+  for (int i = 0; i < 2; ++i) Beat("a"), Beat("b");
   Do(ReleaseClaim{"g-1", "done", {}});
   EXPECT_EQ(States("g"), States1{ClaimState::kReleasing});
-  Hear("a"), Hear("b"), Hear("a"), Hear("b");
+  Beat("a"), Beat("b"), Beat("a"), Beat("b");
   EXPECT_EQ(States("g"), States1{ClaimState::kReleased});
 }
 
 TEST_F(PoolGang, IsInUseWhileAnyOfItsMembersIs) {
   Join("a", 1), Join("b", 1);
   Request("g", 2);
-  for (int i = 0; i < 2; ++i) Hear("a"), Hear("b");
-  Hear("a", 1);
-  for (int i = 0; i < 60; ++i) now_ += 3000, Hear("a", 1), Hear("b"), Do(Tick{});
+  for (int i = 0; i < 2; ++i) Beat("a"), Beat("b");
+  Beat("a", 1);
+  for (int i = 0; i < 60; ++i) now_ += 3000, Beat("a", 1), Beat("b"), Do(Tick{});
   EXPECT_EQ(State("g-0"), ClaimState::kActive);
   EXPECT_EQ(State("g-1"), ClaimState::kBound);  // never used, for three minutes
 }
@@ -186,9 +186,9 @@ TEST_F(PoolGang, ALostHostEndsAll) {
   request.members = 2;
   request.ask.hold_ms = 10'000;
   Do(request);
-  for (int i = 0; i < 2; ++i) Hear("a"), Hear("b");
+  for (int i = 0; i < 2; ++i) Beat("a"), Beat("b");
   ASSERT_EQ(States("g"), States1{ClaimState::kBound});
-  for (int i = 0; i < 30; ++i) now_ += 3000, Hear("a", 1), Do(Tick{});
+  for (int i = 0; i < 30; ++i) now_ += 3000, Beat("a", 1), Do(Tick{});
   EXPECT_EQ(State("g-1"), ClaimState::kFailed);
   EXPECT_EQ(State("g-0"), ClaimState::kFailed);
 }
@@ -213,7 +213,7 @@ TEST_F(PoolGang, AStreamOfSmallClaimsDoesNotStarveIt) {
     for (const auto& [id, at] : ends)
       if (now_ >= at) Do(ReleaseClaim{id, "done", {}});
     std::erase_if(ends, [&](const auto& one) { return now_ >= one.second; });
-    for (int i = 0; i < 2; ++i) Hear("a"), Hear("b");
+    for (int i = 0; i < 2; ++i) Beat("a"), Beat("b");
     Do(Tick{});
     fill();
   }
@@ -223,9 +223,9 @@ TEST_F(PoolGang, PreemptsForAllOfItsMembersOrNone) {
   Join("a", 2), Join("b", 2);
   for (const char* id : {"p", "q", "r"}) Request(id, 0, 0, 0, true);
   Request("stays", 0);
-  for (int i = 0; i < 2; ++i) Hear("a"), Hear("b");
+  for (int i = 0; i < 2; ++i) Beat("a"), Beat("b");
   Wait(61'000);
-  for (int i = 0; i < 2; ++i) Hear("a", 1), Hear("b", 1);
+  for (int i = 0; i < 2; ++i) Beat("a", 1), Beat("b", 1);
   EXPECT_TRUE(core_.FindGang("g").empty());
   Request("four", 4, 0, 5);  // one of the GPUs is not to be had
   for (const char* id : {"p", "q", "r"}) EXPECT_EQ(State(id), ClaimState::kActive);
@@ -237,13 +237,13 @@ TEST_F(PoolGang, PreemptsForAllOfItsMembersOrNone) {
 TEST_F(PoolGang, LeavesAsAWhole) {
   Join("a", 1), Join("b", 1);
   Request("g", 2, 0, 0, true);
-  for (int i = 0; i < 3; ++i) Hear("a"), Hear("b");
+  for (int i = 0; i < 3; ++i) Beat("a"), Beat("b");
   Wait(61'000);
-  Hear("a", 1), Hear("b", 1);
+  Beat("a", 1), Beat("b", 1);
   Request("urgent", 0, 0, 5);
   EXPECT_EQ(States("g"), States1{ClaimState::kPreempting});
   Wait(31'000);
-  for (int i = 0; i < 3; ++i) Hear("a"), Hear("b");
+  for (int i = 0; i < 3; ++i) Beat("a"), Beat("b");
   EXPECT_EQ(States("g"), States1{ClaimState::kPending});
   EXPECT_TRUE(HoldsCapacity(State("urgent")));
 }

@@ -144,7 +144,7 @@ TEST_F(PoolReserve, AClaimWaitsForItsBeginAndLivesFromThere) {
   EXPECT_EQ(State("gone"), ClaimState::kReleased);
 }
 
-// What has begun stays so; what has not begins an hour later, by the clock on the wall.
+// What has begun stays so; what has not begins an hour later, by the local clock.
 TEST_F(PoolReserve, TheClockIsSetBackByAnHour) {
   ASSERT_FALSE(Reserve("now", 0, 100));
   ASSERT_FALSE(Ask("a", "now"));

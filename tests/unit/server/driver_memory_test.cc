@@ -78,8 +78,8 @@ class DriverMemoryTest : public testing::Test {
     memory.Join(*session);
     sessions_.Add(std::move(session));
   }
-  // Lets the helper answer until it is so.
-  void Hear(DriverMemory& memory, const std::function<bool()>& done) {
+  // Receives the answers until it is so.
+  void ReceiveUntil(DriverMemory& memory, const std::function<bool()>& done) {
     while (!done()) {
       epoll_event event{};
       ASSERT_EQ(epoll_wait(epoll_, &event, 1, 30'000), 1) << "the helper is silent";
@@ -113,7 +113,7 @@ TEST_F(DriverMemoryTest, ChargesWhatNvmlCountsBesideASessionsOwn) {
   own_bytes_[10] = 100 * kMib;
   Write("0 4711 419430400\n1 99 7\n");  // 400 MiB; another's on a device it does not have
   memory.Tick(0);
-  Hear(memory, [&] { return memory.ChargedOf(10, 0) != 0; });
+  ReceiveUntil(memory, [&] { return memory.ChargedOf(10, 0) != 0; });
   EXPECT_EQ(memory.ChargedOf(10, 0), 300 * kMib);
   EXPECT_EQ(memory.ChargedOf("run 1", 0), 300 * kMib);
   EXPECT_EQ(memory.BytesOf("run 1", 0), 300 * kMib);
@@ -132,7 +132,7 @@ TEST_F(DriverMemoryTest, WhatAQuotaHasNoRoomForIsKnownAndUncharged) {
   Join(memory, 10, kPid, "run 1");
   Write("0 4711 314572800\n");
   memory.Tick(0);
-  Hear(memory, [&] { return memory.BytesOf("run 1", 0) != 0; });
+  ReceiveUntil(memory, [&] { return memory.BytesOf("run 1", 0) != 0; });
   EXPECT_EQ(memory.BytesOf("run 1", 0), 300 * kMib);
   EXPECT_EQ(memory.ChargedOf(10, 0), 120 * kMib);
   EXPECT_EQ(memory.Uncharged(0), 180 * kMib);
@@ -147,7 +147,7 @@ TEST_F(DriverMemoryTest, ANewSessionIsChargedForTheContextThatItIsAboutToHave) {
   EXPECT_EQ(memory.ChargedOf(10, 0), 0u) << "no context was seen so far";
   Write("0 4711 314572800\n");
   memory.Tick(0);
-  Hear(memory, [&] { return memory.ChargedOf(10, 0) != 0; });
+  ReceiveUntil(memory, [&] { return memory.ChargedOf(10, 0) != 0; });
   Join(memory, 11, kPid + 1, "run 1");
   memory.Expect(11, 0);
   EXPECT_EQ(memory.ChargedOf(11, 0), 300 * kMib);
@@ -164,7 +164,7 @@ TEST_F(DriverMemoryTest, AHelperThatEndedIsStartedAgainWithTheNextQuestion) {
   memory.Tick(quota::kSecond);
   EXPECT_EQ(memory.BytesOf("run 1", 0), 0u) << "it waits for an answer";
   memory.Tick(60 * quota::kSecond);
-  Hear(memory, [&] { return memory.BytesOf("run 1", 0) != 0; });
+  ReceiveUntil(memory, [&] { return memory.BytesOf("run 1", 0) != 0; });
   EXPECT_EQ(memory.BytesOf("run 1", 0), 300 * kMib);
   EXPECT_EQ(memory.ChargedOf(10, 0), 0u) << "quotas are not charged";
   EXPECT_EQ(memory.Uncharged(0), 300 * kMib);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program in the worker's place, behind the walls that need no privilege, tries to get out. Each
-// wall is tried alone as well.
+// A program in the worker's place, in the sandbox that needs no privilege, tries to get out. Each
+// layer is tried alone as well.
 #include <arpa/inet.h>
 #include <asm/sockios.h>
 #include <errno.h>
@@ -122,7 +122,7 @@ std::string TryOwners(pid_t parent) {
 }
 
 #if defined(__x86_64__)
-// By the door of 32-bit programs; the answer as the kernel gives it, -errno.
+// By the system call entry of 32-bit programs; the answer as the kernel gives it, -errno.
 long Call386(int number) {
   long answer = number;
   asm volatile("int $0x80"
@@ -213,24 +213,25 @@ std::string TryDeadSockets() {
     said += Fails("socket", socket(family, SOCK_STREAM, 0), ENOSYS);
   }
   said += Fails("datagrams", socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), ENOSYS);
-  const int door = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  const int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   const std::string name = std::string("\0farcall-test-", 14) + std::to_string(getpid());
-  if (door < 0 || Bind(door, name) != 0 || listen(door, 1) != 0) said += "it cannot listen; ";
+  if (listener < 0 || Bind(listener, name) != 0 || listen(listener, 1) != 0)
+    said += "it cannot listen; ";
   const int visitor = socket(AF_UNIX, SOCK_SEQPACKET, 0);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   said +=
       Fails("connect", connect(visitor, reinterpret_cast<sockaddr*>(&address), 8), ECONNREFUSED);
-  said += Fails("accept", accept(door, nullptr, nullptr), ENOSYS);
-  close(door);
+  said += Fails("accept", accept(listener, nullptr, nullptr), ENOSYS);
+  close(listener);
   close(visitor);
   return said;
 }
 
 std::string TryNames(const std::string& folder) {
-  const int door = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  std::string said = Fails("a socket's name", Bind(door, folder + "/shared/door"), EACCES);
-  close(door);
+  const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  std::string said = Fails("a socket's name", Bind(listener, folder + "/shared/listener"), EACCES);
+  close(listener);
   return said + Fails("a link", symlink("/etc/passwd", (folder + "/shared/link").c_str()), EACCES);
 }
 
@@ -413,15 +414,15 @@ TEST_F(SandboxEscapeTest, AWarmWorkerWithThreadsGetsNoTenant) {
 
 // A connection over the loopback, from a socket of its own to one that it listens on.
 std::string TryNetwork() {
-  const int door = socket(AF_INET, SOCK_STREAM, 0), visitor = socket(AF_INET, SOCK_STREAM, 0);
+  const int listener = socket(AF_INET, SOCK_STREAM, 0), visitor = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t bytes = sizeof(address);
   auto* named = reinterpret_cast<sockaddr*>(&address);
-  const bool met = bind(door, named, bytes) == 0 && listen(door, 1) == 0 &&
-                   getsockname(door, named, &bytes) == 0 && connect(visitor, named, bytes) == 0 &&
-                   accept(door, nullptr, nullptr) >= 0;
+  const bool met = bind(listener, named, bytes) == 0 && listen(listener, 1) == 0 &&
+                   getsockname(listener, named, &bytes) == 0 &&
+                   connect(visitor, named, bytes) == 0 && accept(listener, nullptr, nullptr) >= 0;
   return met ? "" : std::string("no network: ") + strerror(errno) + "; ";
 }
 

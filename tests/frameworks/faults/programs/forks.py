@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forks of a process that has a session: they touch it, leave by every door, are killed; the parent's session goes on."""
+"""Forks of a process that has a session: they use it, exit in every way, are killed; the parent's session goes on."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ def collected():
     del kept, pinned  # destructors of PyTorch's that call CUDA in the child
 
 
-DOORS = [
+EXITS = [
     lambda: os._exit(0),
     lambda: sys.exit(0),
     lambda: os.kill(os.getpid(), signal.SIGKILL),
@@ -33,7 +33,7 @@ DOORS = [
     collected,
     lambda: os.execv("/bin/true", ["true"]),
 ]
-for number, leave in enumerate(DOORS * 3):
+for number, leave in enumerate(EXITS * 3):
     child = os.fork()
     if child == 0:
         leave()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The pool's doors: watched by gRPC, and behind TLS."""
+"""The pool's endpoints: watched by gRPC, and behind TLS."""
 
 import os
 import signal
@@ -208,7 +208,7 @@ class TlsTest(PoolCase):
         )
         self.addCleanup(watcher.stop)
         self.assertIn("code 14", watcher.ends())
-        # Plain words at these doors come to nothing.
+        # Unencrypted requests to these endpoints fail.
         with self.assertRaises(OSError):
             urllib.request.urlopen(pool.url.replace("https", "http") + "/healthz", timeout=60)
         self.pool_command(pool, "list", url=pool.url.replace("https", "http"), code=1)

@@ -2,7 +2,7 @@
 // What unauthenticated_test.py sends to a port where handshakes are heard: one honest client, and
 // floods.
 //
-//   door_peer MODE PORT SOURCE SECONDS [COUNT]     token of the honest: FARCALL_TOKEN
+//   unauthenticated_peer MODE PORT SOURCE SECONDS [COUNT]     token of the honest: FARCALL_TOKEN
 //
 // From the loopback address SOURCE, for so long. `honest` and `honest-pool` print for each try the
 // milliseconds until they are in, or why they are not. The floods hold COUNT connections, or make
@@ -69,7 +69,7 @@ Status Try(const Target& target, bool is_pool, const ClientCredentials& credenti
   std::unique_ptr<Channel> channel = AdoptSocket(fd);
   if (!channel->WaitWritable(deadline)) return {Code::kTimeout, "not accepted"};
   Hello hello;
-  hello.program = "door_peer";
+  hello.program = "unauthenticated_peer";
   hello.features = FeatureBit(SessionFeature::kRedirect);
   if (is_pool) {
     hello.features |= FeatureBit(SessionFeature::kPoolAddresses);
