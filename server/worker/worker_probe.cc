@@ -34,6 +34,7 @@ constexpr char kControlMinor[] = "255";  // nvidiactl
 void RunModprobe(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), kModprobe);
   std::vector<char*> pointers;
+  pointers.reserve(arguments.size() + 1);
   for (std::string& argument : arguments) {
     pointers.push_back(argument.data());
   }

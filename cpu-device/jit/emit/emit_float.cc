@@ -318,6 +318,7 @@ bool Emitter::EmitFloat(const Instruction& instruction) {
   for (size_t i = 1; i < ops.size(); ++i) operands.push_back(Read(ops[i], type));
   for (unsigned lane = 0; lane < (packed ? 2u : 1u); ++lane) {
     std::vector<Value*> arguments;
+    arguments.reserve(operands.size());
     for (Value* operand : operands)
       arguments.push_back(packed ? Lane(operand, lane, lane_type) : operand);
     lanes[lane] = FloatLane(instruction, lane_type, arguments);

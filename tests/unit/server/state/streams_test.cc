@@ -8,7 +8,7 @@
 #include <optional>
 #include <thread>
 
-#include "tests/unit/server/stream_driver.h"
+#include "tests/unit/server/state/stream_driver.h"
 
 namespace farcall::server {
 namespace {

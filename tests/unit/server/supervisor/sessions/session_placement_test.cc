@@ -6,7 +6,7 @@
 
 #include "server/device/uuid_text.h"
 #include "server/supervisor/sessions/mps_groups.h"
-#include "session_parts_case.h"
+#include "tests/unit/server/supervisor/sessions/session_parts_case.h"
 
 namespace farcall::server {
 namespace {

@@ -30,7 +30,7 @@
 #include "server/worker/sandbox/sandbox.h"
 #include "server/worker/sandbox/system_calls.h"
 #include "server/worker/warm_worker.h"
-#include "tests/unit/server/in_child.h"
+#include "tests/unit/server/worker/in_child.h"
 
 namespace farcall::server {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "session_parts_case.h"
+#include "tests/unit/server/supervisor/sessions/session_parts_case.h"
 
 namespace farcall::server {
 namespace {

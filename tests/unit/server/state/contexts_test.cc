@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "tests/unit/server/stream_driver.h"
+#include "tests/unit/server/state/stream_driver.h"
 
 namespace farcall::server {
 namespace {

@@ -21,7 +21,7 @@
 #include "quota/memory/memory_ledger.h"
 #include "server/control/control_socket.h"
 #include "server/control/messages.h"
-#include "session_parts_case.h"
+#include "tests/unit/server/supervisor/sessions/session_parts_case.h"
 
 namespace farcall::server {
 namespace {

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "server/worker/warm_worker.h"
-#include "session_parts_case.h"
+#include "tests/unit/server/supervisor/sessions/session_parts_case.h"
 
 namespace farcall::server {
 namespace {
