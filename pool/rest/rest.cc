@@ -477,7 +477,7 @@ void RestServer::AddHandlers() {
   });
   // Without one, the library puts the words of the exception into a header.
   server_->set_exception_handler(
-      [](const httplib::Request&, httplib::Response& response, std::exception_ptr) {
+      [](const httplib::Request&, httplib::Response& response, const std::exception_ptr&) {
         Say(response, Failed(500, "internal", "this request cannot be answered"));
       });
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // When claims are expected to start.
+#include "pool/core/forecast.h"
+
 #include <gtest/gtest.h>
 
-#include "pool/core/forecast.h"
-#include "tests/unit/pool/pool_core_case.h"
+#include "tests/unit/pool/core/pool_core_case.h"
 
 namespace farcall::pool {
 namespace {

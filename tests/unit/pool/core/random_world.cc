@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/unit/pool/random_world.h"
+#include "tests/unit/pool/core/random_world.h"
 
 namespace farcall::pool {
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Claims for TFLOPS: their share of device time follows from the model of the GPU.
-#include "pool/core/forecast.h"
 #include "pool/core/model/tflops.h"
-#include "tests/unit/pool/pool_core_case.h"
+
+#include "pool/core/forecast.h"
+#include "tests/unit/pool/core/pool_core_case.h"
 
 namespace farcall::pool {
 namespace {

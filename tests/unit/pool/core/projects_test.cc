@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Projects: the tree, what its nodes count, and its bounds on waiting claims.
-#include "tests/unit/pool/pool_core_case.h"
+#include "tests/unit/pool/core/pool_core_case.h"
 
 namespace farcall::pool {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Resource groups: which hosts are theirs, whose claims they take, and in which order.
-#include "tests/unit/pool/pool_core_case.h"
+#include "tests/unit/pool/core/pool_core_case.h"
 
 namespace farcall::pool {
 namespace {

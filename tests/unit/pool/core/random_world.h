@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "pool/core/core.h"
-#include "tests/unit/pool/sim_host.h"
+#include "tests/unit/pool/core/sim_host.h"
 #include "tests/unit/quota/properties.h"
 
 namespace farcall::pool {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reservations, and claims that begin at a time of day.
-#include "tests/unit/pool/pool_core_case.h"
+#include "tests/unit/pool/core/pool_core_case.h"
 
 namespace farcall::pool {
 namespace {

@@ -2,7 +2,7 @@
 // Users, roles and tokens in the core.
 #include "pool/core/model/accounts.h"
 
-#include "tests/unit/pool/pool_core_case.h"
+#include "tests/unit/pool/core/pool_core_case.h"
 
 namespace farcall::pool {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What tenants and hosts may do in a pool: their own claims, so many of them, join tokens.
-#include "tests/unit/pool/pool_core_case.h"
+#include "tests/unit/pool/core/pool_core_case.h"
 
 namespace farcall::pool {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/unit/pool/sim_host.h"
+#include "tests/unit/pool/core/sim_host.h"
 
 namespace farcall::pool {
 

@@ -2,7 +2,7 @@
 // Queue priorities, and claims that leave for others. The host has one GPU of 16 GiB.
 #include "pool/core/placing/preempt.h"
 
-#include "tests/unit/pool/pool_core_case.h"
+#include "tests/unit/pool/core/pool_core_case.h"
 
 namespace farcall::pool {
 namespace {

@@ -2,7 +2,7 @@
 // Sequencers: who is next.
 #include "pool/core/placing/sequencer.h"
 
-#include "tests/unit/pool/pool_core_case.h"
+#include "tests/unit/pool/core/pool_core_case.h"
 
 namespace farcall::pool {
 namespace {

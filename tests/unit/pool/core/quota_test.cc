@@ -2,7 +2,7 @@
 // Quotas of projects: limits, borrowing, and reclaiming. Each host has one GPU of 16 GiB.
 #include <functional>
 
-#include "tests/unit/pool/pool_core_case.h"
+#include "tests/unit/pool/core/pool_core_case.h"
 
 namespace farcall::pool {
 namespace {

@@ -10,7 +10,7 @@
 #include "pool/core/core.h"
 #include "pool/core/placing/gang_placer.h"
 #include "pool/core/placing/preempt.h"
-#include "tests/unit/pool/pool_core_case.h"
+#include "tests/unit/pool/core/pool_core_case.h"
 
 namespace farcall::pool {
 namespace {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What each name of another GPU-sharing scheme becomes, and what is said of a wrong one.
+#include "pool/k8s/pods/aliases.h"
+
 #include <gtest/gtest.h>
 
 #include <map>
@@ -7,7 +9,6 @@
 #include <string>
 
 #include "pool/k8s/claims/owner.h"
-#include "pool/k8s/pods/aliases.h"
 #include "pool/k8s/pods/pod.h"
 #include "pool/k8s/process/serving_certificate.h"
 #include "pool/k8s/webhook/webhook.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "tests/unit/pool/random_world.h"
+#include "tests/unit/pool/core/random_world.h"
 #include "tests/unit/quota/properties.h"
 
 namespace farcall::pool {
