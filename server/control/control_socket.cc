@@ -89,9 +89,10 @@ Status ReceivePacket(int fd, Packet* packet, std::vector<int>* descriptors) {
   header.msg_control = control;
   header.msg_controllen = sizeof(control);
   ssize_t got;
+  // A peer that closes before it has read all leaves ECONNRESET ahead of its own last packets.
   do {
     got = recvmsg(fd, &header, MSG_CMSG_CLOEXEC | MSG_TRUNC);
-  } while (got < 0 && errno == EINTR);
+  } while (got < 0 && (errno == EINTR || errno == ECONNRESET));
   if (got < 0 && errno == EAGAIN) {
     return {Code::kTimeout, "control socket: nothing there"};
   }

@@ -366,6 +366,19 @@ TEST_F(ControlSocketTest, APacketLongerThanAnyMessageIsRefused) {
   EXPECT_EQ(Take(&message).code(), Code::kMalformed);
 }
 
+// The kernel then reports ECONNRESET before what the peer has sent.
+TEST_F(ControlSocketTest, WhatAPeerSaidLastIsReadThoughItDidNotReadAll) {
+  ASSERT_TRUE(Send(ends_[0], ClientGone{}).ok());
+  ASSERT_TRUE(Send(ends_[1], Ended{.why = "it has ended"}).ok());
+  close(ends_[1]);
+  ends_[1] = -1;
+  FromWorker message;
+  const Status received = Take(&message);
+  ASSERT_TRUE(received.ok()) << received.message();
+  EXPECT_EQ(std::get<Ended>(message).why.str(), "it has ended");
+  EXPECT_EQ(Take(&message).code(), Code::kDisconnected);
+}
+
 TEST_F(ControlSocketTest, SendingNeverWaits) {
   Status sent;
   for (int i = 0; i < 100'000 && sent.ok(); ++i) sent = Send(ends_[1], ClientGone{});
