@@ -66,6 +66,7 @@ int Fail(const std::string& why) {
 
 [[noreturn]] void Exec(const std::vector<std::string>& command) {
   std::vector<char*> arguments;
+  arguments.reserve(command.size() + 1);
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   execvp(arguments[0], arguments.data());
@@ -212,16 +213,18 @@ Status StartOwn(RunFlags& flags, OwnServer* own) {
   const std::string& device = flags.device;
   const bool is_dry = device == "dry" || device.rfind("dry:", 0) == 0;
   own->is_reported = is_dry || !flags.report.empty();
-  const Status no_folder(Code::kUnavailable,
-                         "no folder for the report: TMPDIR, /tmp and /dev/shm cannot be written");
+  const auto no_folder = [] {
+    return Status(Code::kUnavailable,
+                  "no folder for the report: TMPDIR, /tmp and /dev/shm cannot be written");
+  };
   own->folder.emplace("farcall-run");
   if (own->folder->path().empty()) own->folder.reset();
-  if (own->is_reported && !own->folder) return no_folder;
+  if (own->is_reported && !own->folder) return no_folder();
   FARCALL_TRY(own->server.Start(device, flags.settings.quota.mem,
                                 own->folder ? ServerReport(*own->folder) : ""));
   // By its profile: what it left out has to be told.
   own->is_reported = own->is_reported || own->server.kind() == "cpu-skip";
-  if (own->is_reported && !own->folder) return no_folder;
+  if (own->is_reported && !own->folder) return no_folder();
   if (own->is_reported) setenv("FARCALL_COUNTERS", own->folder->path().c_str(), 1);
   if (device.empty())
     TellWhere(own->server.device(),
@@ -261,6 +264,7 @@ void WatchClaim(const RunFlags& flags, const std::string& claim, const std::stri
     if (fork() == 0) {
       setsid();
       std::vector<char*> arguments;
+      arguments.reserve(command.size() + 1);
       for (std::string& word : command) arguments.push_back(word.data());
       arguments.push_back(nullptr);
       execv(program.c_str(), arguments.data());

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "settings/byte_rate.h"
+#include "settings/oversubscribe.h"
 
 namespace farcall::quota {
 
@@ -21,9 +22,8 @@ uint64_t SlabOf(const ClaimGrant& grant) {
 
 }  // namespace
 
-ClaimLedger::ClaimLedger(std::vector<uint64_t> device_bytes, uint64_t net_ceiling,
-                         uint64_t park_bytes)
-    : device_bytes_(std::move(device_bytes)), net_ceiling_(net_ceiling), park_bytes_(park_bytes) {}
+ClaimLedger::ClaimLedger(std::vector<uint64_t> device_bytes, ClaimBounds bounds)
+    : device_bytes_(std::move(device_bytes)), bounds_(bounds) {}
 
 void ClaimLedger::Beat(uint64_t beat, Ns now) {
   beat_ = beat;
@@ -62,9 +62,9 @@ Status ClaimLedger::CheckValues(const ClaimGrant& grant) const {
   if (grant.net_bytes_per_s != 0 && grant.net_bytes_per_s < kLeastBytesPerSecond)
     return {Code::kRefused, "network: asked " + ByteRateText(grant.net_bytes_per_s) +
                                 ", at least " + ByteRateText(kLeastBytesPerSecond) + " is needed"};
-  if (net_ceiling_ != 0 && grant.net_bytes_per_s > net_ceiling_)
+  if (bounds_.net_ceiling != 0 && grant.net_bytes_per_s > bounds_.net_ceiling)
     return {Code::kRefused, "network: asked " + ByteRateText(grant.net_bytes_per_s) + ", at most " +
-                                ByteRateText(net_ceiling_) + " here"};
+                                ByteRateText(bounds_.net_ceiling) + " here"};
   return {};
 }
 
@@ -72,13 +72,15 @@ Status ClaimLedger::CheckRoom(const ClaimGrant& grant, uint32_t device, const He
   auto refuse = [&](const std::string& why) {
     return Status(Code::kRefused, "device " + std::to_string(device) + ": asked " + why);
   };
-  uint64_t taken = memory_on(device), all = device_bytes_[device];
+  const uint64_t own = device_bytes_[device];
+  const uint64_t all = own + LentBeyond(own, bounds_.oversubscribe_milli);
+  uint64_t taken = memory_on(device);
   uint32_t share = share_on(device);
   if (but_not != nullptr) {
     taken -= but_not->bytes();
     share -= but_not->milli();
   }
-  uint64_t left = all - std::min(all, taken);
+  const uint64_t left = std::min(own, all - std::min(all, taken));  // a claim is of one device
   if (grant.memory_bytes == 0 || grant.memory_bytes > left)
     return refuse(std::to_string(grant.memory_bytes) + " bytes, " + std::to_string(left) +
                   " free of " + std::to_string(all));
@@ -163,14 +165,14 @@ void ClaimLedger::Park(Held& held, bool is_wanted) {
   if (is_wanted) {
     if (held.is_parked) held.park_refused.clear();
     if (held.is_parked || held.is_parking || !held.park_refused.empty()) return;
-    const uint64_t left = park_bytes_ - std::min(park_bytes_, parked_bytes());
-    if (park_bytes_ == 0) {
+    const uint64_t left = bounds_.park_bytes - std::min(bounds_.park_bytes, parked_bytes());
+    if (bounds_.park_bytes == 0) {
       held.park_refused = "this host parks no claims";
     } else if (held.wanted) {
       held.park_refused = "it is being changed";
     } else if (SlabOf(grant) > left) {
       held.park_refused = "host memory: asked " + std::to_string(SlabOf(grant)) + " bytes, " +
-                          std::to_string(left) + " left of " + std::to_string(park_bytes_);
+                          std::to_string(left) + " left of " + std::to_string(bounds_.park_bytes);
     } else {
       held.is_parking = true;
       parkings_.push_back({grant.claim, true});

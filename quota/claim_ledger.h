@@ -29,13 +29,17 @@ struct ClaimGrant {
   bool is_parked = false;        // its memory is to be in host memory, none of it on its devices
 };
 
+// What claims may have of a host beside its devices' own memory.
+struct ClaimBounds {
+  uint64_t net_ceiling = 0;             // bytes a second of the network for each; 0: no bound
+  uint64_t park_bytes = 0;              // host memory for those that are parked; 0: none is
+  uint32_t oversubscribe_milli = 1000;  // of a device's memory, what all together may have
+};
+
 // Time comes in with every call; it never goes back.
 class ClaimLedger {
  public:
-  // `net_ceiling`: bytes a second of the network that a claim may have; 0: no bound.
-  // `park_bytes`: host memory for claims that are parked; 0: none is.
-  explicit ClaimLedger(std::vector<uint64_t> device_bytes, uint64_t net_ceiling = 0,
-                       uint64_t park_bytes = 0);
+  explicit ClaimLedger(std::vector<uint64_t> device_bytes, ClaimBounds bounds = {});
 
   struct Held {
     ClaimGrant grant;
@@ -116,7 +120,7 @@ class ClaimLedger {
   bool End(std::map<std::string, Held>::iterator held);
 
   const std::vector<uint64_t> device_bytes_;
-  const uint64_t net_ceiling_, park_bytes_;
+  const ClaimBounds bounds_;
   std::map<std::string, Held> held_;
   std::map<std::string, Refusal> refused_;
   std::vector<std::string> changes_;

@@ -18,6 +18,7 @@
 #include "pool/core/model/selector.h"
 #include "pool/core/placing/sequencer.h"
 #include "proto/printable.h"
+#include "settings/oversubscribe.h"
 
 namespace farcall::cli {
 
@@ -29,6 +30,7 @@ struct SetFlags {
   std::string name;
   std::optional<std::string> selector, sequencer, placer;
   std::optional<std::vector<std::string>> hosts, projects, round_trips, model_tflops;
+  std::optional<std::string> oversubscribe;
   std::optional<uint32_t> max_pending, max_claims;
 };
 
@@ -72,6 +74,8 @@ void PrintAll(const pb::Group& group) {
   std::printf("  projects: %s\n", Or(Joined(group.projects()), "any").c_str());
   std::printf("  sequencer: %s, placer: %s\n", Or(group.sequencer(), "the pool's").c_str(),
               Or(group.placer(), "the pool's").c_str());
+  if (group.oversubscribe() > 1)
+    std::printf("  oversubscribe: %g times its GPUs' memory\n", group.oversubscribe());
   for (const pb::ModelTflops& one : group.model_tflops())
     std::printf("  TFLOPS of %s: %.9g\n", Printable(one.model()).c_str(), one.tflops());
   for (const pb::ZoneRoundTrip& one : group.round_trips())
@@ -126,6 +130,13 @@ std::string CheckModelTflops(const std::string& text) {
              : "'" + text + "': write a model and its TFLOPS, as A100=312";
 }
 
+// Of what was checked.
+double OversubscribeOf(const std::string& text) {
+  uint32_t milli = kOnceMilli;
+  (void)ParseOversubscribe(text, &milli);
+  return milli / 1000.0;
+}
+
 std::string CheckRoundTrip(const std::string& text) {
   pb::ZoneRoundTrip trip;
   return text == "none" || ReadRoundTrip(text, &trip)
@@ -160,6 +171,7 @@ int Set(const PoolOptions& pool, const SetFlags& flags) {
     for (const std::string& text : *flags.round_trips)
       if (text != "none") ReadRoundTrip(text, group.add_round_trips());
   }
+  if (flags.oversubscribe) group.set_oversubscribe(OversubscribeOf(*flags.oversubscribe));
   if (flags.max_pending) group.set_max_pending(*flags.max_pending);
   if (flags.max_claims) group.set_max_claims(*flags.max_claims);
   const int code = Call(pool, "PUT", Path(flags.name), &group, &set);
@@ -207,6 +219,14 @@ void AddSet(CLI::App* parent, int& exit_code) {
                    "word, or words, of the GPU's name; none: those of default")
       ->delimiter(',')
       ->check(CheckModelTflops);
+  command
+      ->add_option("--oversubscribe", flags->oversubscribe,
+                   "lend this many times its GPUs' memory, as 1.5, where hosts do (serve "
+                   "--oversubscribe); 1: once")
+      ->check([](const std::string& text) {
+        uint32_t milli = 0;
+        return ParseOversubscribe(text, &milli) ? "" : "'" + text + "': " + kOversubscribeForm;
+      });
   command->add_option("--max-pending", flags->max_pending, "claims that may wait; 0: any number");
   command->add_option("--max-claims", flags->max_claims,
                       "claims that may have a place; 0: any number");

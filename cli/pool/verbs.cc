@@ -439,7 +439,8 @@ int List(const PoolOptions& pool, bool hosts) {
     for (const pb::Gpu& gpu : host.gpus())
       std::printf("  %u  %s  %s of %s GiB  %g %%  %u claim(s)\n", gpu.index(),
                   Printable(gpu.name()).c_str(), Gib(gpu.used_bytes()).c_str(),
-                  Gib(gpu.memory_bytes()).c_str(), gpu.used_milli() / 10.0, gpu.claims());
+                  Gib(std::max(gpu.memory_bytes(), gpu.lendable_bytes())).c_str(),
+                  gpu.used_milli() / 10.0, gpu.claims());
   }
   if (list.hosts_size() == 0) std::printf("no hosts\n");
   return 0;

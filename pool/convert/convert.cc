@@ -7,6 +7,7 @@
 #include "proto/printable.h"
 #include "proto/priority.h"
 #include "settings/byte_rate.h"
+#include "settings/oversubscribe.h"
 #include "transport/url.h"
 
 namespace farcall::pool {
@@ -273,6 +274,7 @@ pb::Gpu ToProto(const Gpu& gpu, const std::string& host, uint32_t index) {
   told.set_claims(gpu.claims);
   if (gpu.numa_node) told.set_numa_node(*gpu.numa_node);
   told.set_tflops(gpu.gflops / 1000.0);
+  told.set_lendable_bytes(gpu.lendable_bytes());
   told.set_host(host);
   return told;
 }
@@ -292,6 +294,7 @@ pb::Host ToProto(const Host& host, Ms now) {
   told.set_silent_ms(now - host.heard);
   told.set_net_bytes_per_s(host.net_ceiling);
   told.set_park_bytes(host.park_bytes);
+  told.set_oversubscribe(host.oversubscribe_milli / 1000.0);
   told.set_parked_bytes(host.parked_bytes);
   told.set_instance(host.instance);
   told.mutable_labels()->insert(host.labels.begin(), host.labels.end());
@@ -307,6 +310,7 @@ Host FromProto(const pb::Host& stored) {
   host.reason = stored.reason();
   host.net_ceiling = stored.net_bytes_per_s();
   host.park_bytes = stored.park_bytes();
+  (void)ToOversubscribe(stored.oversubscribe(), &host.oversubscribe_milli);
   host.instance = stored.instance();
   host.credential = stored.credential_hash();
   host.labels = Labels(stored.labels().begin(), stored.labels().end());
@@ -389,6 +393,8 @@ Result<HostReport> FromProto(const pb::HostReport& told) {
   report.is_draining = told.draining();
   report.net_ceiling = told.net_bytes_per_s();
   report.park_bytes = std::min(told.park_bytes(), kMaxBytes);
+  report.oversubscribe_milli =
+      std::clamp(told.oversubscribe_milli(), kOnceMilli, kMaxOversubscribeMilli);
   for (const std::string& url : told.endpoints()) {
     if (!IsEndpoint(url))
       return wrong("endpoint '" + Shortened(url) + "': none that a client takes");

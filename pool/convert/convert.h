@@ -20,6 +20,8 @@ pb::Gpu ToProto(const Gpu& gpu, const std::string& host, uint32_t index);
 pb::Explanation ToProto(const Explanation& told);
 // False: it is neither 0 nor 0.001 to 100,000.
 bool ToGflops(double tflops, uint32_t* gflops);
+// 0: 1. False: it is not one of 1 to 16.
+bool ToOversubscribe(double factor, uint32_t* milli);
 // As people write it.
 std::string NumberText(double number);
 // Of groups and of what one alternative asks for: convert_group.cc.

@@ -5,6 +5,7 @@
 
 #include "pool/convert/convert.h"
 #include "proto/printable.h"
+#include "settings/oversubscribe.h"
 
 namespace farcall::pool {
 
@@ -13,6 +14,13 @@ namespace {
 constexpr size_t kMaxText = 256;
 
 }  // namespace
+
+bool ToOversubscribe(double factor, uint32_t* milli) {
+  const double rounded = factor == 0 ? kOnceMilli : std::round(factor * 1000);
+  if (!(rounded >= kOnceMilli) || rounded > kMaxOversubscribeMilli) return false;
+  *milli = static_cast<uint32_t>(rounded);
+  return true;
+}
 
 bool ToGflops(double tflops, uint32_t* gflops) {
   const double rounded = std::round(tflops * 1000);
@@ -59,6 +67,10 @@ std::optional<Refusal> ToGroup(const pb::Group& given, Group* group) {
   group->sequencer = given.sequencer();
   group->max_pending = given.max_pending();
   group->max_claims = given.max_claims();
+  if (!ToOversubscribe(given.oversubscribe(), &group->oversubscribe_milli))
+    return Refusal{RefusalCode::kInvalid,
+                   "oversubscribe " + NumberText(given.oversubscribe()) + ": " + kOversubscribeForm,
+                   "oversubscribe", ""};
   for (const pb::ModelTflops& one : given.model_tflops()) {
     ModelTflops& to = group->tflops.emplace_back(ModelTflops{one.model(), 0});
     if (!ToGflops(one.tflops(), &to.gflops) || to.gflops == 0)
@@ -89,6 +101,7 @@ pb::Group ToProto(const Group& group) {
   told.set_placer(std::string(ToText(group.placer)));
   told.set_max_pending(group.max_pending);
   told.set_max_claims(group.max_claims);
+  told.set_oversubscribe(group.oversubscribe_milli / 1000.0);
   for (const ModelTflops& one : group.tflops) {
     pb::ModelTflops* to = told.add_model_tflops();
     to->set_model(one.model);

@@ -369,7 +369,7 @@ class Core {
 
   // TFLOPS (core_tflops.cc).
   const std::vector<ModelTflops>& TflopsOf(const Group& group) const;
-  bool Rate(Host& host) const;  // its GPUs
+  bool Rate(Host& host) const;
   static uint32_t ChangedShare(const Claim& claim, const Ask& ask);
   std::string ConversionOf(const Claim& claim) const;
   uint64_t CountedShare(const Claim& claim, const GangPlaces& places) const;

@@ -16,9 +16,9 @@ constexpr size_t kMaxKept = 64;
 // What has to go from the GPU before the claim fits; 0: nothing, 2: all of both.
 double Missing(const Gpu& gpu, const Ask& ask) {
   if (gpu.memory_bytes == 0) return 2;
-  uint64_t bytes = ask.memory_bytes == 0 ? gpu.memory_bytes : ask.memory_bytes;
+  uint64_t bytes = ask.memory_bytes == 0 ? gpu.lendable_bytes() : ask.memory_bytes;
   double memory = static_cast<double>(bytes - std::min(bytes, gpu.free_bytes())) /
-                  static_cast<double>(gpu.memory_bytes);
+                  static_cast<double>(gpu.lendable_bytes());
   uint32_t milli = ShareOn(gpu, ask) - std::min(ShareOn(gpu, ask), gpu.free_milli());
   return memory + static_cast<double>(milli) / kWholeMilli;
 }
@@ -187,7 +187,7 @@ void Core::MarkKeptOn(const Claim& owner, const Kept& kept, const Place& place) 
   for (uint32_t device : place.devices) {
     if (device >= host->second.gpus.size()) continue;
     Gpu& gpu = host->second.gpus[device];
-    uint64_t bytes = owner.ask.memory_bytes == 0 ? gpu.memory_bytes : owner.ask.memory_bytes;
+    uint64_t bytes = owner.ask.memory_bytes == 0 ? gpu.lendable_bytes() : owner.ask.memory_bytes;
     uint32_t milli = NeededShare(gpu, owner);
     for (const std::string& id : kept.guests) {
       const Claim& guest = claims_.at(id);
@@ -199,7 +199,7 @@ void Core::MarkKeptOn(const Claim& owner, const Kept& kept, const Place& place) 
     }
     gpu.kept_for = owner.rank();
     gpu.is_kept_strictly = SequencerOf(GroupOf(owner.ask)).is_by_project();
-    gpu.guest_bytes = gpu.memory_bytes - std::min(gpu.memory_bytes, bytes);
+    gpu.guest_bytes = gpu.lendable_bytes() - std::min(gpu.lendable_bytes(), bytes);
     gpu.guest_milli = kWholeMilli - std::min(kWholeMilli, milli);
   }
 }

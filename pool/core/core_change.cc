@@ -127,7 +127,7 @@ std::string Core::NoRoom(const Claim& claim, const Ask& ask, uint64_t memory_byt
     const Gpu& gpu = host.gpus[device];
     std::string where = host.name + ":" + text(device);
     if (ask.memory_bytes == 0 && gpu.claims > 1) return where + " is shared with other claims";
-    uint64_t bytes = gpu.free_bytes() + claim.held_bytes();
+    uint64_t bytes = std::min(gpu.memory_bytes, gpu.free_bytes() + claim.held_bytes());
     if (memory_bytes > bytes)
       return "memory " + text(memory_bytes) + ": " + where + " has " + text(bytes) +
              " bytes for this claim";

@@ -2,6 +2,7 @@
 // Labels of hosts, and configuration as a whole: what is declared and what there is, and how the
 // one becomes the other.
 #include <algorithm>
+#include <cstdio>
 
 #include "pool/core/core.h"
 
@@ -12,6 +13,12 @@ namespace {
 constexpr size_t kMaxObjects = 10'000;
 
 using Fields = std::map<std::string, std::string>;
+
+std::string FactorText(uint32_t milli) {
+  char text[16];
+  std::snprintf(text, sizeof(text), "%g", milli / 1000.0);
+  return text;
+}
 
 std::string Text(const std::optional<uint64_t>& value) {
   return value ? std::to_string(*value) : "";
@@ -47,6 +54,8 @@ Fields FieldsOf(const Group& group) {
                    {"placer", std::string(ToText(group.placer))},
                    {"max_pending", group.max_pending == 0 ? "" : std::to_string(group.max_pending)},
                    {"max_claims", group.max_claims == 0 ? "" : std::to_string(group.max_claims)}};
+  if (group.oversubscribe_milli != kOnceMilli)
+    fields["oversubscribe"] = FactorText(group.oversubscribe_milli);
   for (const ModelTflops& one : group.tflops)
     fields["tflops " + one.model] = TflopsText(one.gflops);
   for (const RoundTrip& one : group.round_trips) {

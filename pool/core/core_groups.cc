@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "pool/core/core.h"
+#include "settings/oversubscribe.h"
 
 namespace farcall::pool {
 
@@ -88,6 +89,22 @@ const std::vector<RoundTrip>& Core::RoundTripsOf(const Group& group) const {
   return group.round_trips.empty() ? default_group_->group.round_trips : group.round_trips;
 }
 
+// What its group says of its GPUs: their TFLOPS, and how much of their memory is lent. True: it is
+// not as before.
+bool Core::Rate(Host& host) const {
+  const Group& group = FindGroup(NameOfGroup(host.group))->group;
+  const std::vector<ModelTflops>& table = TflopsOf(group);
+  const uint32_t milli = std::min(group.oversubscribe_milli, host.oversubscribe_milli);
+  bool is_changed = false;
+  for (Gpu& gpu : host.gpus) {
+    const uint32_t gflops = std::exchange(gpu.gflops, GflopsOf(gpu.name, table));
+    const uint64_t bytes = std::exchange(gpu.extra_bytes, LentBeyond(gpu.memory_bytes, milli));
+    is_changed = is_changed || gflops != gpu.gflops || bytes != gpu.extra_bytes;
+  }
+  if (is_changed) host.Summarise();
+  return is_changed;
+}
+
 void Core::FileHost(Host& host) {
   host.Arrange();
   std::string group = groups_.size() == 1 ? "" : GroupOfHost(host);
@@ -162,6 +179,7 @@ void Core::PutGroup(Group group) {
   for (auto& [name, host] : hosts_) FileHost(host);
   CapacityCame(nullptr);  // for those whom a limit or a rule kept off
   if (!kept_.empty()) MarkKept();
+  CountCapacity();
   effects_->groups.insert(group.name);
   Say(is_new ? "group_made" : "group_changed", "", "", group.name);
 }
@@ -202,6 +220,7 @@ void Core::On(const DeleteGroup& event) {
   }
   groups_.erase(event.name);
   for (auto& [name, host] : hosts_) FileHost(host);
+  CountCapacity();
   effects_->groups.insert(event.name);
   Say("group_deleted", "", "", event.name);
 }
@@ -277,7 +296,7 @@ std::string Core::BrokenGroup() const {
   for (const auto& [name, host] : hosts_) {
     if (host.group != GroupOfHost(host)) return "host " + name + " is of another group";
     if (Host rated = host; Rate(rated))
-      return "host " + name + ": its GPUs' TFLOPS are not its group's";
+      return "host " + name + ": its GPUs' TFLOPS or memory are not as its group says";
   }
   return "";
 }

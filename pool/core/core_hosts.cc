@@ -133,14 +133,23 @@ void Core::TakeInventory(Host& host, const HostReport& report) {
     CountCapacity();
     Store(host);
   }
+  if (host.oversubscribe_milli != report.oversubscribe_milli) {
+    host.oversubscribe_milli = report.oversubscribe_milli;
+    if (Rate(host)) {
+      CapacityCame(&host);
+      CountCapacity();
+      if (!kept_.empty()) MarkKept();
+    }
+    Store(host);
+  }
   if (SameInventory(host.gpus, report.gpus)) return;
   std::set<std::string> held = host.claims;
   for (const std::string& id : held) Hold(claims_.at(id), false);
   host.gpus = report.gpus;
   for (Gpu& gpu : host.gpus) gpu.used_bytes = gpu.used_milli = gpu.claims = gpu.exclusive = 0;
-  host.Summarise();
   host.Arrange();
   Rate(host);
+  host.Summarise();
   if (!reservations_.empty()) MarkReserved();
   for (const std::string& id : held) Hold(claims_.at(id), true);
   CapacityCame(&host);
@@ -155,8 +164,10 @@ void Core::OnReportedClaim(Host& host, const ReportedClaim& told) {
     return;
   }
   Claim& claim = found->second;
-  // What is not granted in the answer, the host lets go.
-  if (claim.host != host.name || claim.epoch != told.epoch || !IsGranted(claim.state)) return;
+  // What is not granted in the answer, the host lets go; what was never granted it cannot hold.
+  if (claim.host != host.name || claim.epoch != told.epoch || !IsGranted(claim.state) ||
+      !claim.was_granted)
+    return;
   if (!told.refused.empty()) return OnRefusal(host, claim, told.refused);
   if (told.is_ending) return;
   if (claim.state == ClaimState::kReserved)

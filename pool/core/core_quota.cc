@@ -217,7 +217,7 @@ void Core::CountCapacity() {
   capacity_ = {};
   for (const auto& [name, host] : hosts_) {
     for (const Gpu& gpu : host.gpus) {
-      capacity_.memory_bytes += gpu.memory_bytes;
+      capacity_.memory_bytes += gpu.lendable_bytes();
       capacity_.share_milli += kWholeMilli;
       capacity_.gpus += 1;
       capacity_.device_milli += kWholeMilli;

@@ -47,17 +47,6 @@ std::optional<Refusal> Core::TflopsFault(const Ask& of) const {
   return std::nullopt;
 }
 
-// True: they are others than before.
-bool Core::Rate(Host& host) const {
-  const std::vector<ModelTflops>& table = TflopsOf(FindGroup(NameOfGroup(host.group))->group);
-  bool is_changed = false;
-  for (Gpu& gpu : host.gpus)
-    if (const uint32_t before = std::exchange(gpu.gflops, GflopsOf(gpu.name, table));
-        before != gpu.gflops)
-      is_changed = true;
-  return is_changed;
-}
-
 // Of a claim that has its place and is to be as `ask`: the share of one for TFLOPS stays, whatever
 // the table says by now.
 uint32_t Core::ChangedShare(const Claim& claim, const Ask& ask) {

@@ -47,7 +47,7 @@ Outcome Of(const Refusal& refusal) {
   }
 }
 
-Outcome Failed(int http, std::string code, std::string message, std::string field,
+Outcome Failed(int http, std::string code, const std::string& message, const std::string& field,
                std::string hint) {
   Outcome outcome;
   outcome.http = http;

@@ -204,7 +204,7 @@ class Service {
 std::string NameOf(const Caller& caller);
 // Of the core's refusal.
 Outcome Of(const Refusal& refusal);
-Outcome Failed(int http, std::string code, std::string message, std::string field = "",
-               std::string hint = "");
+Outcome Failed(int http, std::string code, const std::string& message,
+               const std::string& field = "", std::string hint = "");
 
 }  // namespace farcall::pool

@@ -66,8 +66,9 @@ Supervisor::Supervisor(const ServeOptions& options, ProbedDevices devices)
                        [this](const control::FromControlPlane& question) {
                          std::visit([this](const auto& each) { OnMessage(each); }, question);
                        }),
-      pool_(closer_, epoll_, options.pool, devices_.report, options.max_net_bytes_per_s,
-            options.parks_claims ? swap_.host_bytes() : 0,
+      pool_(closer_, epoll_, options.pool, devices_.report,
+            {options.max_net_bytes_per_s, options.parks_claims ? swap_.host_bytes() : 0,
+             options.oversubscribe_milli},
             {[this](const std::string& claim, const std::string& why) { EndClaim(claim, why); },
              [this](const quota::ClaimGrant& from, const quota::ClaimGrant& to) {
                ChangeClaim(from, to);

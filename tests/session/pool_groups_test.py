@@ -5,7 +5,7 @@ import json
 import subprocess
 import unittest
 
-from harness import FARCALL, until
+from harness import FARCALL, Client, until
 from pool_case import MIB, PoolCase
 
 APPLIED = """
@@ -19,6 +19,7 @@ groups:
     placer: fgd
     max_claims: 4
     max_pending: 9
+    oversubscribe: 1.25
 hosts:
   - name: one
     labels: {zone: a}
@@ -77,6 +78,43 @@ class Groups(PoolCase):
             self.cli(pool, "group", "list"), r"default +1 +1 +1 +0 pool's +pool's +any"
         )
 
+    def test_a_group_lends_memory_more_than_once(self):
+        pool = self.serve()
+        profile = self.store.with_name("small.profile")
+        profile.write_text("memory = 160MiB\n")
+        lends = {"device": f"cpu:{profile}"}
+        self.host(pool, "one", "--oversubscribe", "2", "--swap-host-mem", "1GiB", **lends)
+        self.cli(pool, "group", "set", "default", "--oversubscribe", "1.8")
+        self.assertIn("1.8 times its GPUs' memory", self.cli(pool, "group", "show", "default"))
+        host = pool.hosts()["one"]
+        self.assertEqual(
+            (host["oversubscribe"], host["gpus"][0]["lendable_bytes"]), (2, str(288 * MIB))
+        )
+        claims = [pool.post("/v1/claims", memory_bytes=str(144 * MIB)) for _ in range(3)]
+        states = lambda: [pool.claim(claim["id"])["state"] for claim in claims]
+        until(lambda: states() == ["bound", "bound", "pending"], what="two of three have a place")
+        self.assertIn("0.3 of 0.3 GiB", self.cli(pool, "list", "--hosts"))
+        work = [
+            Client(
+                pool.endpoint,
+                "swapped",
+                *("work", 100, 12, 50),
+                environment={"FARCALL_CLAIM": claim["id"]},
+            )
+            for claim in claims[:2]
+        ]
+        for client in work:
+            self.addCleanup(client.kill)
+        for client in work:
+            self.assertEqual((client.wait(), client.out[-1:]), (0, ["done"]), client.err)
+        larger = pool.post("/v1/claims", memory_bytes=str(170 * MIB))
+        self.assertIn("a larger host joins", self.cli(pool, "explain", larger["id"]))
+        for wrong in ("0.5", "much", "17"):
+            told = self.cli(pool, "group", "set", "default", "--oversubscribe", wrong, code=2)
+            self.assertIn("from 1 to 16", told)
+        status, refused = pool.call("PUT", "/v1/groups/default", {"oversubscribe": 0.5})
+        self.assertEqual((status, refused["field"]), (400, "oversubscribe"))
+
     def test_who_may_not_use_a_group_hears_why(self):
         pool = self.serve()
         self.host(pool, "one")
@@ -107,6 +145,7 @@ class Groups(PoolCase):
         made = self.cli(pool, "apply", "-f", path)
         self.assertIn("group rack: new\n", made)
         self.assertIn("  placer: none -> fgd\n", made)
+        self.assertIn("  oversubscribe: none -> 1.25\n", made)
         self.assertIn("0 of 3 objects changed", self.cli(pool, "apply", "-f", path))
         claim = pool.post(
             "/v1/claims", memory_bytes=str(MIB), project="lab", group="rack", wait_ms="20000"
@@ -118,7 +157,8 @@ class Groups(PoolCase):
         addresses = pool.addresses()
         pool.stop()
         pool = self.serve(**addresses)
-        self.assertEqual(pool.get("/v1/groups/rack")["claims"], 1)
+        told = pool.get("/v1/groups/rack")
+        self.assertEqual((told["claims"], told["oversubscribe"]), (1, 1.25))
         until(lambda: pool.hosts()["one"]["state"] == "ready", what="its host")
         self.assertEqual(pool.hosts()["one"]["group"], "rack")
 

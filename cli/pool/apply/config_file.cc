@@ -13,6 +13,7 @@
 #include "cli/pool/base/flag_values.h"
 #include "proto/printable.h"
 #include "proto/text_file.h"
+#include "settings/oversubscribe.h"
 
 namespace farcall::cli {
 
@@ -155,6 +156,13 @@ class Reader {
          {"sequencer", text([](pb::Group* g, std::string t) { g->set_sequencer(std::move(t)); })},
          {"placer", text([](pb::Group* g, std::string t) { g->set_placer(std::move(t)); })},
          {"model_tflops", [&](const YAML::Node& n) { Tflops(n, group); }},
+         {"oversubscribe",
+          [&](const YAML::Node& n) {
+            uint32_t milli = 0;
+            if (!ParseOversubscribe(Text(n), &milli))
+              Throw(n, "'" + Printable(Text(n), 64) + "': " + kOversubscribeForm);
+            group->set_oversubscribe(milli / 1000.0);
+          }},
          {"round_trips",
           [&](const YAML::Node& n) {
             Each(n, [&](const YAML::Node& one) { RoundTrip(one, group->add_round_trips()); });

@@ -13,6 +13,7 @@
 #include "pool/core/model/selector.h"
 #include "pool/core/model/tflops.h"
 #include "pool/core/model/types.h"
+#include "settings/oversubscribe.h"
 
 namespace farcall::pool {
 
@@ -31,6 +32,8 @@ struct Group {
   std::vector<RoundTrip> round_trips;
   // What claims for TFLOPS go by; none: those of the default group.
   std::vector<ModelTflops> tflops;
+  // Of its GPUs' memory, what claims may have together; no more than each host lends.
+  uint32_t oversubscribe_milli = kOnceMilli;
   uint32_t max_pending = 0, max_claims = 0;  // of claims that wait, that have a place; 0: no bound
   uint64_t revision = 0;
   bool operator==(const Group&) const = default;

@@ -189,6 +189,7 @@ struct GpuUse {
 struct Gpu : GpuUse {
   std::string name, uuid;
   uint64_t memory_bytes = 0;
+  uint64_t extra_bytes = 0;           // that its group lends beyond them
   uint32_t gflops = 0;                // by its group's table of models; 0: its model is not in it
   std::optional<uint32_t> numa_node;  // of its host, as that reports it
   uint32_t link = 0, node = 0;        // its NVLink group's and NUMA node's number; 0: not known
@@ -200,7 +201,12 @@ struct Gpu : GpuUse {
   uint32_t guest_milli = 0;
   uint64_t reserved = 0;  // the number of the reservation that has it, or will next; 0: none
   Ms reserved_from = 0;   // its begin; 0: it has begun
-  uint64_t free_bytes() const { return used_bytes < memory_bytes ? memory_bytes - used_bytes : 0; }
+  // What claims may have together; each has memory_bytes at most.
+  uint64_t lendable_bytes() const { return memory_bytes + extra_bytes; }
+  uint64_t free_bytes() const { return FreeBytes(*this); }
+  uint64_t FreeBytes(const GpuUse& use) const {
+    return lendable_bytes() - std::min(lendable_bytes(), use.used_bytes);
+  }
   uint32_t free_milli() const { return used_milli < kWholeMilli ? kWholeMilli - used_milli : 0; }
 };
 
@@ -221,6 +227,7 @@ struct Host {
   uint64_t net_ceiling = 0;   // bytes a second of the network that a claim may have; 0: no bound
   uint64_t park_bytes = 0;    // of its memory, what parked claims may have; 0: it parks none
   uint64_t parked_bytes = 0;  // what they have
+  uint32_t oversubscribe_milli = kWholeMilli;  // of its GPUs' memory, what it lends at most
   uint64_t revision = 0;
   bool is_connected = false;
   Ms heard = 0, suspect_since = 0;
@@ -285,7 +292,8 @@ struct HostReport {
   std::vector<std::string> endpoints;
   Labels labels;  // the operator's
   std::vector<Gpu> gpus;
-  uint64_t net_ceiling = 0, park_bytes = 0;  // as Host has them
+  uint64_t net_ceiling = 0, park_bytes = 0;    // as Host has them
+  uint32_t oversubscribe_milli = kWholeMilli;  // the same
   std::vector<ReportedClaim> claims;
 };
 

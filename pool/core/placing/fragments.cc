@@ -24,12 +24,12 @@ struct Free {
 Free FreeOf(const Gpu& gpu, const GpuUse& use) {
   Free free;
   if (use.exclusive != 0) return free;  // nobody else comes there
-  free.bytes = gpu.memory_bytes - std::min(gpu.memory_bytes, use.used_bytes);
+  free.bytes = gpu.FreeBytes(use);
   free.milli = kWholeMilli - std::min(kWholeMilli, use.used_milli);
   free.is_empty = use.claims == 0;
-  const double memory = gpu.memory_bytes == 0 ? 0
-                                              : static_cast<double>(free.bytes) /
-                                                    static_cast<double>(gpu.memory_bytes);
+  const double memory = gpu.lendable_bytes() == 0 ? 0
+                                                  : static_cast<double>(free.bytes) /
+                                                        static_cast<double>(gpu.lendable_bytes());
   free.part = (memory + static_cast<double>(free.milli) / kWholeMilli) / 2;
   return free;
 }
@@ -79,6 +79,7 @@ class OneHost {
   // Whether two GPUs are alike for all that is asked here.
   bool AreAlike(uint32_t a, uint32_t b) const {
     return free_[a] == free_[b] && host_.gpus[a].memory_bytes == host_.gpus[b].memory_bytes &&
+           host_.gpus[a].extra_bytes == host_.gpus[b].extra_bytes &&
            host_.gpus[a].name == host_.gpus[b].name;  // and so of as many TFLOPS
   }
 

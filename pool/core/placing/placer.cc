@@ -18,10 +18,10 @@ bool HasModel(const Gpu& gpu, const Ask& ask) {
 
 // What would be left of the GPU, both resources weighing alike: 0 = nothing, 2 = all of it.
 double LeftOver(const Gpu& gpu, const Ask& ask) {
-  uint64_t bytes = ask.memory_bytes == 0 ? gpu.memory_bytes : ask.memory_bytes;
-  double memory = gpu.memory_bytes == 0 ? 0
-                                        : static_cast<double>(gpu.free_bytes() - bytes) /
-                                              static_cast<double>(gpu.memory_bytes);
+  uint64_t bytes = ask.memory_bytes == 0 ? gpu.lendable_bytes() : ask.memory_bytes;
+  double memory = gpu.lendable_bytes() == 0 ? 0
+                                            : static_cast<double>(gpu.free_bytes() - bytes) /
+                                                  static_cast<double>(gpu.lendable_bytes());
   return memory + static_cast<double>(gpu.free_milli() - ShareOn(gpu, ask)) / kWholeMilli;
 }
 
@@ -55,9 +55,9 @@ bool MixesTflops(const Host& host, const Ask& ask) {
 double Emptiness(const Host& host) {
   double all = 0;
   for (const Gpu& gpu : host.gpus) {
-    double bytes = gpu.memory_bytes == 0 ? 0
-                                         : static_cast<double>(gpu.free_bytes()) /
-                                               static_cast<double>(gpu.memory_bytes);
+    double bytes = gpu.lendable_bytes() == 0 ? 0
+                                             : static_cast<double>(gpu.free_bytes()) /
+                                                   static_cast<double>(gpu.lendable_bytes());
     all += bytes + static_cast<double>(gpu.free_milli()) / kWholeMilli;
   }
   return host.gpus.empty() ? 0 : all / static_cast<double>(host.gpus.size());
@@ -94,8 +94,7 @@ Filter JudgeGpu(const Gpu& gpu, const GpuUse& use, const Claim& claim) {
   bool wants_all = ask.memory_bytes == 0;
   if (ask.memory_bytes > gpu.memory_bytes) return Filter::kMemory;
   if (use.exclusive != 0 || (wants_all && use.claims != 0)) return Filter::kShared;
-  if (ask.memory_bytes > gpu.memory_bytes - std::min(gpu.memory_bytes, use.used_bytes))
-    return Filter::kMemory;
+  if (ask.memory_bytes > gpu.FreeBytes(use)) return Filter::kMemory;
   if (share_milli > kWholeMilli - std::min(kWholeMilli, use.used_milli)) return Filter::kShare;
   if (IsKept(gpu, claim.rank()) &&
       (wants_all || ask.memory_bytes > gpu.guest_bytes || share_milli > gpu.guest_milli))
@@ -212,7 +211,8 @@ Pass Examine(const Hosts& hosts, const Claim& claim) {
       ++pass.gpus;
       Filter by = by_host != Filter::kNone ? by_host : JudgeGpu(gpu, claim);
       if (by == Filter::kMemory)
-        pass.most_free_bytes = std::max(pass.most_free_bytes, gpu.free_bytes());
+        pass.most_free_bytes =
+            std::max(pass.most_free_bytes, std::min(gpu.memory_bytes, gpu.free_bytes()));
       if (by == Filter::kShare)
         pass.most_free_milli = std::max(pass.most_free_milli, gpu.free_milli());
       fit += by == Filter::kNone ? 1 : 0;

@@ -113,7 +113,7 @@ Status ListWatch::FollowAll(std::string* version) {
   while (true) {
     const auto began = std::chrono::steady_clock::now();
     bool is_gone = false;
-    const Status done = Follow(version, &is_gone);
+    Status done = Follow(version, &is_gone);
     if (is_stopped()) return {};
     if (is_gone)
       return {Code::kTimeout, "API server: it no longer knows version " + *version + " of " +

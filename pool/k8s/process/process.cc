@@ -67,7 +67,7 @@ Upkeep::Upkeep(const Process& process, std::function<Status()> refresh)
     : process_(process), refresh_(std::move(refresh)) {}
 
 Status Upkeep::Refresh() {
-  const Status done = refresh_();
+  Status done = refresh_();
   if (!done.ok() && done.message() != said_) process_.Warn(done.message());
   said_ = done.message();
   return done;

@@ -13,6 +13,7 @@
 #include "settings/byte_rate.h"
 #include "settings/decimal.h"
 #include "settings/log_line.h"
+#include "settings/oversubscribe.h"
 #include "settings/percent.h"
 #include "transport/url.h"
 
@@ -73,14 +74,11 @@ Result<std::string> ReadTokenFile(const std::string& path) {
 }
 
 Result<uint32_t> ParseFactor(std::string_view text) {
-  constexpr uint32_t kMax = 16'000, kMillionth = kBillion / 1000;
-  Decimal number;
-  bool is_number = ReadDecimal(text, &number) && number.rest.empty() && number.whole <= kMax;
-  uint64_t milli = number.whole * 1000 + (number.billionths + kMillionth / 2) / kMillionth;
-  if (!is_number || milli < 1000 || milli > kMax) {
-    return Status(Code::kInvalid, Quoted(text) + ": write a number from 1 to 16, such as 1.8");
+  uint32_t milli = 0;
+  if (!ParseOversubscribe(text, &milli)) {
+    return Status(Code::kInvalid, Quoted(text) + ": " + kOversubscribeForm);
   }
-  return static_cast<uint32_t>(milli);
+  return milli;
 }
 
 Status SetOverhead(std::string_view text, ServeOptions* options) {

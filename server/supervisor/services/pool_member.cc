@@ -124,14 +124,13 @@ std::vector<std::optional<uint32_t>> NumaNodesOf(const DeviceReport& devices) {
 }  // namespace
 
 PoolMember::PoolMember(Closer& closer, int epoll, PoolOptions options, const DeviceReport& devices,
-                       uint64_t net_ceiling, uint64_t park_bytes, Calls calls)
+                       quota::ClaimBounds bounds, Calls calls)
     : options_(std::move(options)),
       devices_(devices),
       numa_nodes_(NumaNodesOf(devices)),
       calls_(std::move(calls)),
-      net_ceiling_(net_ceiling),
-      park_bytes_(park_bytes),
-      ledger_(BytesOf(devices), net_ceiling, park_bytes),
+      bounds_(bounds),
+      ledger_(BytesOf(devices), bounds),
       incarnation_(UnixNanoseconds()),
       leases_(NameOf(options_), incarnation_),
       agent_(
@@ -191,8 +190,9 @@ std::string PoolMember::ReportJson() {
                  {"incarnation", std::to_string(incarnation_)},
                  {"draining", is_draining_},
                  {"endpoints", urls_},
-                 {"net_bytes_per_s", std::to_string(net_ceiling_)},
-                 {"park_bytes", std::to_string(park_bytes_)},
+                 {"net_bytes_per_s", std::to_string(bounds_.net_ceiling)},
+                 {"park_bytes", std::to_string(bounds_.park_bytes)},
+                 {"oversubscribe_milli", bounds_.oversubscribe_milli},
                  {"gpus", Json::array()},
                  {"claims", Json::array()}};
   for (size_t i = 0; i < devices_.devices.size(); ++i) {

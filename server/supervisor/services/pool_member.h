@@ -35,10 +35,9 @@ class PoolMember {
   };
 
   // `epoll`: the supervisor's loop, which calls OnReadable for what this one watches.
-  // `net_ceiling`, `park_bytes`: as ClaimLedger has them.
   //   Thread  under the supervisor's lock
   PoolMember(Closer& closer, int epoll, PoolOptions options, const DeviceReport& devices,
-             uint64_t net_ceiling, uint64_t park_bytes, Calls calls);
+             quota::ClaimBounds bounds, Calls calls);
 
   bool is_in_pool() const { return !options_.url.empty(); }
   // Starts the agent.   Errors  kUnavailable
@@ -69,7 +68,7 @@ class PoolMember {
   const DeviceReport devices_;
   const std::vector<std::optional<uint32_t>> numa_nodes_;  // of each
   const Calls calls_;
-  const uint64_t net_ceiling_, park_bytes_;
+  const quota::ClaimBounds bounds_;
   quota::ClaimLedger ledger_;
   const uint64_t incarnation_;
   LeaseGate leases_;

@@ -10,6 +10,7 @@
 #include "quota/scheduling/device_scheduler.h"
 #include "server/supervisor/options/serve_options.h"
 #include "server/worker/worker_process.h"
+#include "settings/oversubscribe.h"
 
 namespace farcall::server {
 
@@ -57,8 +58,8 @@ std::optional<SwapOptions> SwapOptionsOf(const ServeOptions& options,
   for (const DeviceSnapshot& device : devices.report.devices) {
     uint64_t reserve = ReserveOf(device.total_bytes, devices.choice.kind);
     swap.budget_bytes.push_back(device.total_bytes - std::min(reserve, device.total_bytes / 2));
-    swap.lent_bytes.push_back(static_cast<uint64_t>(static_cast<double>(device.total_bytes) *
-                                                    options.oversubscribe_milli / 1000));
+    swap.lent_bytes.push_back(device.total_bytes +
+                              LentBeyond(device.total_bytes, options.oversubscribe_milli));
   }
   swap.host_bytes = options.swap_host_bytes == 0 ? HalfOfHost() : options.swap_host_bytes;
   swap.park_after_ns = options.park_after_seconds * quota::kSecond;

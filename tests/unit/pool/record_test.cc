@@ -59,10 +59,12 @@ HostReport AnyReport(const Below& below, const Core& core, uint64_t beat) {
   report.beat = beat;
   report.endpoints = {"tcp://host:1"};
   report.park_bytes = below(2) * 8 * kGiB;
+  report.oversubscribe_milli = 1000 + static_cast<uint32_t>(below(2)) * 500;
   report.gpus.resize(2);
   for (Gpu& gpu : report.gpus) {
     gpu.name = "NVIDIA \\ \x01 H100";
     gpu.memory_bytes = 4 * kGiB;
+    if (below(2) == 0) gpu.numa_node = static_cast<uint32_t>(below(2));
   }
   if (auto host = core.hosts().find(report.host); host != core.hosts().end())
     for (const std::string& id : host->second.claims) {
@@ -93,6 +95,7 @@ void ApplyConfiguration(const Below& below, const Apply& apply) {
   group.group.projects = {"p"};
   group.group.sequencer = below(2) == 0 ? "" : "drf";
   group.group.placer = static_cast<Placer>(below(4));
+  group.group.oversubscribe_milli = 1000 + static_cast<uint32_t>(below(3)) * 250;
   group.group.max_claims = static_cast<uint32_t>(below(4));
   apply(group);
   if (below(3) == 0) apply(DeleteGroup{"g", {}});

@@ -41,6 +41,21 @@ TEST_F(ClaimLedgerTest, RefusesWhatItsDevicesDoNotHave) {
   EXPECT_EQ(ledger_.memory_on(0), 8 * kGiB);
 }
 
+TEST_F(ClaimLedgerTest, LendsMemoryMoreThanOnceButNoClaimMoreThanADeviceHas) {
+  ClaimLedger ledger({8 * kGiB}, {.oversubscribe_milli = 1500});
+  ledger.Beat(1, 0);
+  ASSERT_TRUE(ledger
+                  .Answer(1, 1, 1,
+                          {Granting("a", 6), Granting("b", 9), Granting("c", 6), Granting("d", 1)},
+                          0)
+                  .ok());
+  EXPECT_EQ(ledger.memory_on(0), 12 * kGiB);
+  EXPECT_EQ(ledger.held().count("c"), 1u);
+  EXPECT_EQ(ledger.refused().at("b").why,
+            "device 0: asked 9663676416 bytes, 6442450944 free of 12884901888");
+  EXPECT_EQ(ledger.refused().count("d"), 1u);
+}
+
 TEST_F(ClaimLedgerTest, AChangeCountsAsTheLargerUntilItIsMadeGoodOrRefused) {
   Answer({Granting("a", 4), Granting("b", 2)}, 0);
   ClaimGrant more = Granting("a", 6), less = Granting("b", 1);
@@ -82,7 +97,7 @@ TEST_F(ClaimLedgerTest, AChangeNeverTakesMoreThanTheDeviceHas) {
 }
 
 TEST_F(ClaimLedgerTest, RefusesMoreOfTheNetworkThanThisHostAllows) {
-  ClaimLedger ledger({8 * kGiB}, 100'000'000);
+  ClaimLedger ledger({8 * kGiB}, {.net_ceiling = 100'000'000});
   auto answer = [&](uint64_t beat, uint64_t net, uint64_t quota) {
     ClaimGrant grant = Granting("a", 1);
     grant.net_bytes_per_s = net;

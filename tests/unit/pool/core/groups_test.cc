@@ -67,6 +67,54 @@ TEST_F(PoolGroups, AClaimGoesToItsGroupsHostsAlone) {
   EXPECT_EQ(told.place_in_queue, 1u);
 }
 
+TEST_F(PoolGroups, AGroupLendsMemoryMoreThanOnceWhereItsHostsDo) {
+  auto twice = [](Group& group) { group.oversubscribe_milli = 2000; };
+  auto lendable = [this](const char* host) {
+    return core_.hosts().at(host).gpus[0].lendable_bytes() / kGiB;
+  };
+  Make("a", {"h"}, twice);
+  EXPECT_EQ(lendable("h"), 16u) << "its host lends once";
+  lends_milli_ = 1500;
+  Beat(), Beat(0, "k");
+  EXPECT_EQ(lendable("h"), 24u) << "the smaller of both counts";
+  EXPECT_EQ(lendable("k"), 16u) << "its group lends once";
+  Ask("one", 12, "a"), Ask("two", 12, "a"), Ask("three", 1, "a");
+  EXPECT_EQ(HostOf("one"), "h");
+  EXPECT_EQ(HostOf("two"), "h");
+  EXPECT_EQ(State("three"), ClaimState::kPending);
+  Do(ReleaseClaim{"three", "asked for", {}});
+  Ask("large", 17, "a");
+  EXPECT_FALSE(core_.Explain(*core_.Find("large")).pass.could_ever_fit) << "no GPU has so much";
+  Do(ReleaseClaim{"large", "asked for", {}});
+  Make("a", {"h"});  // once again
+  EXPECT_EQ(lendable("h"), 16u);
+  EXPECT_EQ(HostOf("two"), "h") << "what has a place keeps it";
+  Beat(), Beat();
+  Do(ReleaseClaim{"two", "asked for", {}});
+  Beat(), Beat();
+  Ask("next", 12, "a");
+  EXPECT_EQ(State("next"), ClaimState::kPending);
+  Make("a", {"h"}, twice);
+  EXPECT_EQ(HostOf("next"), "h") << "a larger factor is room";
+}
+
+TEST_F(PoolGroups, AWholeGpuIsNobodyElsesHoweverMuchIsLent) {
+  lends_milli_ = 2000;
+  Beat();
+  Make("a", {"h"}, [](Group& group) { group.oversubscribe_milli = 2000; });
+  Ask("whole", 0, "a"), Ask("part", 4, "a");
+  EXPECT_EQ(core_.Find("whole")->memory_bytes, 16 * kGiB);
+  EXPECT_EQ(State("part"), ClaimState::kPending);
+}
+
+TEST_F(PoolGroups, AFactorIsFromOneToSixteen) {
+  for (uint32_t milli : {0u, 999u, 16'001u}) {
+    const Effects made = Make("a", {"h"}, [&](Group& group) { group.oversubscribe_milli = milli; });
+    ASSERT_TRUE(made.refusal) << milli;
+    EXPECT_EQ(made.refusal->field, "oversubscribe");
+  }
+}
+
 TEST_F(PoolGroups, AGroupTakesClaimsOfItsProjectsAlone) {
   Project("research"), Project("research/vision"), Project("teaching");
   Make("a", {"h"}, [](Group& group) { group.projects = {"research"}; });

@@ -13,10 +13,10 @@ namespace {
 
 class PoolPark : public PoolCore {
  protected:
-  PoolPark() { Hear(); }
+  PoolPark() { Report(); }
 
   // The host reports and takes the answer: it parks what it is asked to, if it does.
-  void Hear() {
+  void Report() {
     HostReport report;
     report.host = "h";
     report.incarnation = 1;
@@ -43,7 +43,7 @@ class PoolPark : public PoolCore {
     }
   }
   void Beats(int count) {
-    for (int i = 0; i < count; ++i) now_ += 1000, Hear(), Do(Tick{});
+    for (int i = 0; i < count; ++i) now_ += 1000, Report(), Do(Tick{});
   }
   void Ask(const std::string& id, int32_t priority, bool preemptible, uint64_t gib = 12) {
     RequestClaim request;
@@ -91,7 +91,7 @@ TEST_F(PoolPark, AVictimIsParkedKeepsItsEpochAndComesBack) {
 
 TEST_F(PoolPark, AHostThatParksNothingEndsItsSessions) {
   park_bytes_ = 0;
-  Hear();
+  Report();
   Preempt();
   EXPECT_EQ(State("low"), ClaimState::kPending);
   EXPECT_EQ(core_.Find("low")->reason, "preempted by high");
@@ -168,6 +168,31 @@ TEST_F(PoolPark, AnotherControllerKnowsIt) {
 }
 
 // Whoever was preempted last is not before who waits with a higher priority.
+// Its host is away when it is placed, and is not told of it.
+TEST_F(PoolPark, WhatAHostWasNeverGrantedItCannotHold) {
+  Do(HostClosed{"h", 1});
+  Ask("a", 0, false);
+  ASSERT_EQ(State("a"), ClaimState::kReserved);
+  HostReport report;
+  report.host = "h";
+  report.incarnation = 1;
+  report.beat = ++beat_;
+  report.park_bytes = park_bytes_;
+  report.gpus = core_.hosts().at("h").gpus;
+  ReportedClaim claim;
+  claim.claim = "a";
+  claim.epoch = core_.Find("a")->epoch;
+  claim.sessions = 1;
+  claim.is_parked = true;
+  claim.park_refused = "its work does not end";
+  report.claims = {claim};
+  held_ = Do(report).answer->grants;
+  EXPECT_EQ(State("a"), ClaimState::kReserved);
+  ASSERT_EQ(held_.size(), 1u);
+  Report();
+  EXPECT_EQ(State("a"), ClaimState::kActive);
+}
+
 TEST_F(PoolPark, AHigherQueuePriorityComesBeforeIt) {
   Preempt();
   Ask("next", 5, false);

@@ -37,6 +37,7 @@ class PoolCore : public testing::Test {
     report.incarnation = incarnation_;
     report.is_draining = is_ending_;
     report.beat = ++beat_;
+    report.oversubscribe_milli = lends_milli_;
     for (const std::string& model :
          models_.count(name) == 0 ? std::vector<std::string>{"Model A"} : models_.at(name)) {
       Gpu gpu;
@@ -79,6 +80,7 @@ class PoolCore : public testing::Test {
   Core core_;
   Ms now_ = 0;
   uint64_t beat_ = 0, incarnation_ = 1;
+  uint32_t lends_milli_ = 1000;                             // of hosts' GPUs' memory
   bool is_ending_ = false;                                  // as its server tells
   std::map<std::string, std::vector<std::string>> models_;  // of hosts; else one "Model A"
   std::map<std::string, std::vector<Grant>> granted_;

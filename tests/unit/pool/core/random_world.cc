@@ -149,6 +149,7 @@ void World::SetAnyGroup() {
     if (Below(4) != 0)
       set.group.tflops.push_back({"odd", Below(2) == 0 ? set.group.tflops.front().gflops : 12'000});
   }
+  if (is_lent_) set.group.oversubscribe_milli = AnyFactor();
   if (Below(4) == 0) set.group.max_pending = static_cast<uint32_t>(Below(6));
   if (Below(4) == 0) set.group.max_claims = static_cast<uint32_t>(Below(4));
   Do(set);
@@ -158,10 +159,12 @@ void World::Check() {
   std::map<std::string, std::string> open_at;
   for (const auto& [name, host] : hosts_) {
     for (size_t g = 0; g < host.real_bytes.size(); ++g) {
-      RC_ASSERT(host.ledger->memory_on(static_cast<uint32_t>(g)) <= host.real_bytes[g]);
+      RC_ASSERT(host.ledger->memory_on(static_cast<uint32_t>(g)) <=
+                host.real_bytes[g] +
+                    LentBeyond(host.real_bytes[g], host.bounds.oversubscribe_milli));
       RC_ASSERT(host.ledger->share_on(static_cast<uint32_t>(g)) <= 1000u);
     }
-    RC_ASSERT(host.ledger->parked_bytes() <= host.park_bytes);
+    RC_ASSERT(host.ledger->parked_bytes() <= host.bounds.park_bytes);
     std::map<std::string, uint32_t> running;
     for (const auto& [id, epoch] : host.sessions) {
       ++running[id];

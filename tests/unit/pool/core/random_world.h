@@ -39,7 +39,8 @@ inline constexpr const char* kWorldGroups[] = {"default", "g", "h"};
 
 class World {
  public:
-  explicit World(uint64_t seed) : random_(seed), is_rated_(seed >> 40 & 1) {
+  explicit World(uint64_t seed)
+      : random_(seed), is_rated_(seed >> 40 & 1), is_lent_(seed >> 41 & 1) {
     size_t hosts = 1 + Below(3);
     for (size_t i = 0; i < hosts; ++i) {
       SimHost host;
@@ -51,8 +52,9 @@ class World {
         host.real_bytes.push_back((2 + Below(7)) * kWorldGiB);
         host.told_bytes.push_back(host.real_bytes.back() * (lies ? 2 : 1));
       }
-      host.park_bytes = Below(3) * 6 * kWorldGiB;
-      host.ledger = std::make_unique<quota::ClaimLedger>(host.real_bytes, 0, host.park_bytes);
+      host.bounds.park_bytes = Below(3) * 6 * kWorldGiB;
+      if (is_lent_) host.bounds.oversubscribe_milli = AnyFactor();
+      host.ledger = std::make_unique<quota::ClaimLedger>(host.real_bytes, host.bounds);
       hosts_[host.name] = std::move(host);
     }
     sequencer_.name = SequencerNames()[Below(4)];
@@ -379,17 +381,20 @@ class World {
     // Its stream ends after all that came by it.
     std::erase_if(reports_, [&](const ReportInFlight& r) { return r.report.host == host.name; });
     host.parking.clear();
-    host.ledger = std::make_unique<quota::ClaimLedger>(host.real_bytes, 0, host.park_bytes);
+    if (is_lent_) host.bounds.oversubscribe_milli = AnyFactor();
+    host.ledger = std::make_unique<quota::ClaimLedger>(host.real_bytes, host.bounds);
     if (auto known = core_->hosts().find(host.name); known != core_->hosts().end())
       Do(HostClosed{host.name, known->second.incarnation});
   }
 
   void Check();
+  uint32_t AnyFactor() { return 1000 + static_cast<uint32_t>(Below(3)) * 500; }
 
   std::mt19937_64 random_;
   Ms now_ = 1;
   bool is_calm_ = false, is_busy_ = false;
   const bool is_rated_;  // its claims ask for TFLOPS, too
+  const bool is_lent_;   // its hosts and groups lend memory more than once
   uint64_t term_ = 0, last_id_ = 0;
   std::set<std::string> late_;
   std::unique_ptr<Core> core_;

@@ -19,7 +19,8 @@ HostReport SimHost::Report(Ms now) {
   report.host = name;
   report.incarnation = incarnation;
   report.beat = beat;
-  report.park_bytes = park_bytes;
+  report.park_bytes = bounds.park_bytes;
+  report.oversubscribe_milli = bounds.oversubscribe_milli;
   for (uint64_t bytes : told_bytes) {
     Gpu gpu;
     gpu.memory_bytes = bytes;

@@ -22,7 +22,7 @@ struct SimHost {
   std::unique_ptr<quota::ClaimLedger> ledger;
   std::vector<std::pair<std::string, uint64_t>> sessions;  // (claim, epoch)
   std::vector<std::string> changing, parking;
-  uint64_t park_bytes = 0;  // of its memory, for what is parked
+  quota::ClaimBounds bounds;
   uint64_t highest_term = 0;
 
   // By its clock, when it is `now` by ours.

@@ -60,8 +60,9 @@ class PoolMemberTest : public testing::Test {
       parkings_.push_back((parking.leaves ? "-" : "+") + parking.claim);
     };
     calls.status = [] { return nlohmann::json::object(); };
-    member_ = std::make_unique<PoolMember>(closer_, epoll_, options, OneDevice(), kNetCeiling, kGib,
-                                           std::move(calls));
+    member_ =
+        std::make_unique<PoolMember>(closer_, epoll_, options, OneDevice(),
+                                     quota::ClaimBounds{kNetCeiling, kGib, 1500}, std::move(calls));
     Status opened = member_->Open({"tcp://host:1"});
     ASSERT_TRUE(opened.ok()) << opened.message();
     int agent = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
