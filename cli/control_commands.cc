@@ -11,6 +11,7 @@
 
 #include "cli/commands.h"
 #include "cli/programs/client_environment.h"
+#include "proto/exec_arguments.h"
 
 namespace farcall::cli {
 
@@ -34,10 +35,7 @@ int BecomeControl(const std::string& name, std::vector<std::string> rest) {
     rest.insert(rest.begin(), "farcall pool");
   else
     rest.insert(rest.begin(), {"farcall", name});
-  std::vector<char*> arguments;
-  for (std::string& argument : rest) arguments.push_back(argument.data());
-  arguments.push_back(nullptr);
-  execv(program.c_str(), arguments.data());
+  execv(program.c_str(), ExecArguments(rest).data());
   std::fprintf(stderr, "farcall %s: %s: %s (it comes with the Debian package %s)\n", name.c_str(),
                program.c_str(), strerror(errno), is_pool ? "farcall-pool" : "farcall-client");
   return 1;

@@ -23,6 +23,7 @@
 #include "cli/programs/thin_libraries.h"
 #include "cli/run_report.h"
 #include "client-shim/core/settings/settings.h"
+#include "proto/exec_arguments.h"
 #include "proto/log_line.h"
 #include "proto/printable.h"
 #include "server/worker/sandbox/program_path.h"
@@ -65,10 +66,7 @@ int Fail(const std::string& why) {
 }
 
 [[noreturn]] void Exec(const std::vector<std::string>& command) {
-  std::vector<char*> arguments;
-  arguments.reserve(command.size() + 1);
-  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
+  const std::vector<char*> arguments = ExecArguments(command);
   execvp(arguments[0], arguments.data());
   int error = errno;
   std::fprintf(stderr, "farcall run: %s: %s\n", arguments[0], std::strerror(error));
@@ -263,11 +261,7 @@ void WatchClaim(const RunFlags& flags, const std::string& claim, const std::stri
   if (child == 0) {
     if (fork() == 0) {
       setsid();
-      std::vector<char*> arguments;
-      arguments.reserve(command.size() + 1);
-      for (std::string& word : command) arguments.push_back(word.data());
-      arguments.push_back(nullptr);
-      execv(program.c_str(), arguments.data());
+      execv(program.c_str(), ExecArguments(command).data());
     }
     _exit(0);
   }

@@ -43,7 +43,10 @@ class [[nodiscard]] Status {
 
   bool ok() const { return said_ == nullptr || said_->code == Code::kOk; }
   Code code() const { return said_ == nullptr ? Code::kOk : said_->code; }
-  const std::string& message() const { return said_ == nullptr ? NoMessage() : said_->message; }
+  const std::string& message() const {
+    const Said* said = said_.get();
+    return said == nullptr ? NoMessage() : said->message;
+  }
 
  private:
   struct Said {

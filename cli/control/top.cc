@@ -236,7 +236,7 @@ std::string Write(Feed<StatusMessage>& feed, const TopFlags& flags) {
 template <typename StatusMessage>
 std::string Show(Feed<StatusMessage>& feed, const TopFlags& flags, const Park& park) {
   const bool has_keys = isatty(STDIN_FILENO) != 0 && isatty(STDOUT_FILENO) != 0;
-  const std::string why = has_keys && !flags.json ? Watch(feed, flags, park) : Write(feed, flags);
+  std::string why = has_keys && !flags.json ? Watch(feed, flags, park) : Write(feed, flags);
   g_over = 1;  // the feed's thread stops
   return why;
 }

@@ -189,6 +189,7 @@ const pool::v1::LeavingClaim* LeavesOf(const Shown& shown, const std::string& cl
 
 std::vector<Column> ColumnsOf(const std::vector<Field>& fields) {
   std::vector<Column> columns;
+  columns.reserve(fields.size());
   for (const Field& field : fields) columns.push_back(field.column);
   return columns;
 }

@@ -27,7 +27,7 @@ inline std::string Painted(Color color, const std::string& text) {
 }
 
 // `text`, padded to `width` columns behind its color.
-inline std::string Colored(FILE* to, Color color, std::string text, size_t width = 0) {
+inline std::string Colored(FILE* to, Color color, const std::string& text, size_t width = 0) {
   const std::string padding(text.size() < width ? width - text.size() : 0, ' ');
   return (HasColors(to) ? Painted(color, text) : text) + padding;
 }

@@ -125,7 +125,7 @@ int Verify(const PoolOptions& options, const std::string& known) {
     wrong = "no entry has the hash " + known + ": the chain was written anew, or that one is gone";
   if (!wrong.empty()) return Fail(wrong);
   std::printf("entries %llu to %llu are whole; the newest hash is %s\n",
-              static_cast<unsigned long long>(before.number + 1),
+              static_cast<unsigned long long>(before.number) + 1,
               static_cast<unsigned long long>(reader.newest.number), reader.newest.hash.c_str());
   return kExitOk;
 }

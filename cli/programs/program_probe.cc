@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "cli/programs/scratch_folder.h"
+#include "proto/exec_arguments.h"
 
 namespace farcall::cli {
 
@@ -26,9 +27,7 @@ namespace fs = std::filesystem;
 [[noreturn]] void Exec(const std::vector<std::string>& command) {
   setpgid(0, 0);
   dup2(STDERR_FILENO, STDOUT_FILENO);
-  std::vector<char*> arguments;
-  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
+  const std::vector<char*> arguments = ExecArguments(command);
   execvp(arguments[0], arguments.data());
   int error = errno;
   std::fprintf(stderr, "farcall doctor: %s: %s\n", arguments[0], std::strerror(error));

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "proto/exec_arguments.h"
 #include "proto/handshake/handshake.h"
 #include "server/control/control_socket.h"
 #include "server/control/memory_file.h"
@@ -33,12 +34,7 @@ constexpr char kControlMinor[] = "255";  // nvidiactl
 
 void RunModprobe(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), kModprobe);
-  std::vector<char*> pointers;
-  pointers.reserve(arguments.size() + 1);
-  for (std::string& argument : arguments) {
-    pointers.push_back(argument.data());
-  }
-  pointers.push_back(nullptr);
+  const std::vector<char*> pointers = ExecArguments(arguments);
   pid_t child = 0;
   if (posix_spawn(&child, kModprobe, nullptr, nullptr, pointers.data(), environ) == 0) {
     waitpid(child, nullptr, 0);

@@ -20,6 +20,7 @@
 #include <sstream>
 #include <thread>
 
+#include "proto/exec_arguments.h"
 #include "proto/log_line.h"
 #include "proto/printable.h"
 #include "server/control/control_socket.h"
@@ -138,8 +139,8 @@ Result<WorkerProcess> Spawn(const char* path, std::vector<std::string> arguments
   WorkerProcess process;
   int error = 0;
   TheStarter().Run([&] {
-    error = posix_spawn(&process.pid, path, &actions, &attributes, PointersTo(arguments).data(),
-                        PointersTo(environment).data());
+    error = posix_spawn(&process.pid, path, &actions, &attributes, ExecArguments(arguments).data(),
+                        ExecArguments(environment).data());
   });
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
@@ -252,16 +253,6 @@ Result<ProbedDevices> Probe(const DeviceChoice& choice, const std::string& gpus,
 }
 
 }  // namespace
-
-std::vector<char*> PointersTo(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  pointers.reserve(texts.size() + 1);
-  for (std::string& text : texts) {
-    pointers.push_back(text.data());
-  }
-  pointers.push_back(nullptr);
-  return pointers;
-}
 
 Result<WorkerProcess> StartWorker(std::vector<std::string> arguments, const std::string& gpus,
                                   std::optional<uid_t> user, const std::vector<std::string>& more,

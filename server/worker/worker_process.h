@@ -33,9 +33,6 @@ Result<WorkerProcess> StartWorker(std::vector<std::string> arguments, const std:
 Result<WorkerProcess> StartProgram(const std::string& path, std::vector<std::string> arguments,
                                    int inherited);
 
-// As a program's arguments or environment are passed: null-terminated, valid while `texts` stay.
-std::vector<char*> PointersTo(std::vector<std::string>& texts);
-
 // By its descriptor: a number may be another process's by now.
 void KillProcess(const WorkerProcess& process);
 

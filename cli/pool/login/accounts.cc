@@ -153,7 +153,7 @@ int RevokeToken(const PoolOptions& pool, const std::string& id) {
 
 CLI::App* AddOfUser(CLI::App* users, const char* name, const char* does,
                     const std::shared_ptr<UserFlags>& flags, bool wants_role, int& exit_code,
-                    std::function<int(const PoolOptions&, const UserFlags&)> run) {
+                    const std::function<int(const PoolOptions&, const UserFlags&)>& run) {
   CLI::App* command = users->add_subcommand(name, does);
   auto pool = AddPoolOptions(command);
   command->add_option("name", flags->name, "name of the user")->required()->check(CheckName);

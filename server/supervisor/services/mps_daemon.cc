@@ -16,6 +16,7 @@
 #include <cstring>
 #include <thread>
 
+#include "proto/exec_arguments.h"
 #include "server/worker/worker_process.h"
 #include "transport/channel.h"
 
@@ -37,7 +38,7 @@ constexpr size_t kMaxAnswerBytes = 64u << 10;
 // that started it: a server that is killed leaves no daemon behind.   -1: it cannot be started
 pid_t Spawn(const std::string& path, std::vector<std::string> arguments,
             std::vector<std::string> environment, int in, int out) {
-  std::vector<char*> words = PointersTo(arguments), variables = PointersTo(environment);
+  std::vector<char*> words = ExecArguments(arguments), variables = ExecArguments(environment);
   sigset_t none;  // the supervisor blocks the signals it reads from a descriptor
   sigemptyset(&none);
   pid_t parent = getpid();
