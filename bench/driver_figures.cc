@@ -44,9 +44,7 @@ class Driver {
  public:
   Status Open(const std::string& library) {
     handle_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle_ == nullptr) {
-      return Status(Code::kUnavailable, std::string("bench: ") + dlerror());
-    }
+    if (handle_ == nullptr) return Status(Code::kUnavailable, std::string("bench: ") + dlerror());
     return Status();
   }
   template <typename Function>
@@ -90,17 +88,13 @@ double MeasureStart(Bench& bench) {
   CUcontext context = nullptr;
   CUmodule module = nullptr;
   BENCH_CALL(bench.driver, cuInit, 0);
-  if (!bench.driver.failure().ok()) {
-    return 0;
-  }
+  if (!bench.driver.failure().ok()) return 0;
   BENCH_CALL(bench.driver, cuDevicePrimaryCtxRetain, &context, 0);
   BENCH_CALL(bench.driver, cuCtxSetCurrent, context);
   BENCH_CALL(bench.driver, cuStreamCreate, &bench.stream, CU_STREAM_NON_BLOCKING);
   BENCH_CALL(bench.driver, cuModuleLoadData, &module, kEmptyKernel);
   BENCH_CALL(bench.driver, cuModuleGetFunction, &bench.empty, module, "empty");
-  if (!bench.driver.failure().ok()) {
-    return 0;
-  }
+  if (!bench.driver.failure().ok()) return 0;
   bench.Launch();
   bench.Synchronize();
   return SecondsSince(start) * 1e3;
@@ -111,9 +105,7 @@ void MeasureLaunches(Bench& bench, DriverFigures* figures) {
   for (int burst = 0; burst < kBursts; ++burst) {
     double cpu_start = ThreadCpuNs();
     Time::time_point start = Time::now();
-    for (int i = 0; i < kBurst; ++i) {
-      bench.Launch();
-    }
+    for (int i = 0; i < kBurst; ++i) bench.Launch();
     wall.push_back(SecondsSince(start) * 1e9 / kBurst);
     cpu.push_back((ThreadCpuNs() - cpu_start) / kBurst);
     bench.Synchronize();
@@ -121,9 +113,7 @@ void MeasureLaunches(Bench& bench, DriverFigures* figures) {
   figures->launch_ns = Median(cpu);
   figures->launch_wall_ns = Median(wall);
   Time::time_point start = Time::now();
-  for (int i = 0; i < kSustained; ++i) {
-    bench.Launch();
-  }
+  for (int i = 0; i < kSustained; ++i) bench.Launch();
   bench.Synchronize();
   figures->launches_per_s = kSustained / SecondsSince(start);
 }
@@ -192,9 +182,8 @@ Result<PathFigures> MeasurePath(const std::string& library) {
   std::vector<char> host(kMaxBytes, 3);
   figures.copied_bytes = kLeastBytes;
   while (figures.copied_bytes < kMaxBytes &&
-         CopyOnce(bench, host, figures.copied_bytes, true) < kLongCopySeconds) {
+         CopyOnce(bench, host, figures.copied_bytes, true) < kLongCopySeconds)
     figures.copied_bytes *= 2;
-  }
   std::vector<double> up, down;
   for (int round = 0; round < kRounds && bench.driver.failure().ok(); ++round) {
     const auto bytes = static_cast<double>(figures.copied_bytes);
@@ -219,9 +208,8 @@ Result<DriverFigures> MeasureDriver(const std::string& library) {
   MeasureLaunches(bench, &figures);
   figures.sync_us = MeasureSync(bench, kSyncs, kSyncs, 0);
   for (uint64_t bytes : {uint64_t{4} << 10, uint64_t{64} << 10, uint64_t{1} << 20,
-                         uint64_t{16} << 20, uint64_t{64} << 20}) {
+                         uint64_t{16} << 20, uint64_t{64} << 20})
     figures.copies.push_back(MeasureCopy(bench, bytes));
-  }
   BENCH_CALL(bench.driver, cuMemFree, bench.memory);
   FARCALL_TRY(bench.driver.failure());
   return figures;

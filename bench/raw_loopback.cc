@@ -53,12 +53,8 @@ bool ReceiveExactly(int fd, char* into, size_t bytes, SpinPolicy& policy) {
         return !is_empty();
       });
     }
-    if (is_empty()) {
-      got = recv(fd, into, bytes, 0);
-    }
-    if (got <= 0) {
-      return false;
-    }
+    if (is_empty()) got = recv(fd, into, bytes, 0);
+    if (got <= 0) return false;
     into += got;
     bytes -= static_cast<size_t>(got);
   }
@@ -68,9 +64,7 @@ bool ReceiveExactly(int fd, char* into, size_t bytes, SpinPolicy& policy) {
 bool SendExactly(int fd, const char* from, size_t bytes) {
   while (bytes != 0) {
     ssize_t sent = send(fd, from, bytes, MSG_NOSIGNAL);
-    if (sent <= 0) {
-      return false;
-    }
+    if (sent <= 0) return false;
     from += sent;
     bytes -= static_cast<size_t>(sent);
   }
@@ -87,15 +81,11 @@ void Prepare(int fd) {
 // The other end. Connection 0 echoes pings and spins, 1 echoes them and blocks; the rest take the
 // stream and answer each whole one with a byte.
 void ServePeer(int listener, const RawOptions& options) {
-  if (options.peer_cpu >= 0) {
-    PinToCpu(options.peer_cpu);
-  }
+  if (options.peer_cpu >= 0) PinToCpu(options.peer_cpu);
   std::vector<std::thread> threads;
   for (unsigned index = 0; index < kPingConnections + options.lanes; ++index) {
     int fd = accept(listener, nullptr, nullptr);
-    if (fd < 0) {
-      break;
-    }
+    if (fd < 0) break;
     Prepare(fd);
     threads.emplace_back([fd, index, options] {
       const bool is_ping = index < kPingConnections;
@@ -107,9 +97,7 @@ void ServePeer(int listener, const RawOptions& options) {
       close(fd);
     });
   }
-  for (std::thread& thread : threads) {
-    thread.join();
-  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 int ConnectTo(const sockaddr_in& address) {
@@ -118,9 +106,7 @@ int ConnectTo(const sockaddr_in& address) {
     close(fd);
     return -1;
   }
-  if (fd >= 0) {
-    Prepare(fd);
-  }
+  if (fd >= 0) Prepare(fd);
   return fd;
 }
 
@@ -130,9 +116,7 @@ double MeasurePing(int fd, unsigned spin_us) {
   std::vector<double> each;
   for (int i = 0; i < kPings; ++i) {
     Time::time_point start = Time::now();
-    if (!SendExactly(fd, ping, kPingBytes) || !ReceiveExactly(fd, ping, kPingBytes, policy)) {
-      break;
-    }
+    if (!SendExactly(fd, ping, kPingBytes) || !ReceiveExactly(fd, ping, kPingBytes, policy)) break;
     each.push_back(SecondsSince(start) * 1e6);
   }
   return Median(each);
@@ -154,9 +138,7 @@ void MeasureStream(const std::vector<int>& lanes, RawFigures* figures) {
         ReceiveExactly(lanes[i], &done, 1, policy);
       });
     }
-    for (std::thread& thread : threads) {
-      thread.join();
-    }
+    for (std::thread& thread : threads) thread.join();
     rates.push_back(kStreamBytes / SecondsSince(start) / 1e9);
   }
   figures->stream_GBps = Median(rates);
@@ -210,16 +192,12 @@ Result<RawFigures> MeasureRaw(const RawOptions& options) {
     _exit(0);
   }
   close(listener);
-  if (child < 0) {
-    return Status(Code::kUnavailable, "raw measurement: fork failed");
-  }
+  if (child < 0) return Status(Code::kUnavailable, "raw measurement: fork failed");
   RawFigures figures;
   figures.lanes = options.lanes;
   int ping = ConnectTo(address), blocking = ConnectTo(address);
   std::vector<int> streams;
-  for (unsigned i = 0; i < options.lanes; ++i) {
-    streams.push_back(ConnectTo(address));
-  }
+  for (unsigned i = 0; i < options.lanes; ++i) streams.push_back(ConnectTo(address));
   char congestion[16] = {};
   socklen_t congestion_length = sizeof(congestion);
   getsockopt(ping, IPPROTO_TCP, TCP_CONGESTION, congestion, &congestion_length);
@@ -230,9 +208,7 @@ Result<RawFigures> MeasureRaw(const RawOptions& options) {
   figures.memcpy_GBps = MeasureMemcpy();
   close(ping);
   close(blocking);
-  for (int fd : streams) {
-    close(fd);
-  }
+  for (int fd : streams) close(fd);
   waitpid(child, nullptr, 0);
   return figures;
 }

@@ -41,33 +41,25 @@ int Fail(const std::string& why) {
 Json MeasureStartInChild() {
   char stats[] = "/tmp/farcall-bench-XXXXXX";
   int file = mkstemp(stats);
-  if (file < 0) {
-    return {};
-  }
+  if (file < 0) return {};
   close(file);
   setenv("FARCALL_STATS", stats, 1);
   std::string command = "'" + OwnPath() + "' bench --only-start";
   FILE* child = popen(command.c_str(), "r");
   double start_ms = 0;
   bool measured = child != nullptr && std::fscanf(child, "%lf", &start_ms) == 1;
-  if (child != nullptr) {
-    pclose(child);
-  }
+  if (child != nullptr) pclose(child);
   unsetenv("FARCALL_STATS");
   std::ifstream written(stats);
   Json counts = Json::parse(written, nullptr, false);
   unlink(stats);
-  if (!measured || !counts.contains("round_trips")) {
-    return {};
-  }
+  if (!measured || !counts.contains("round_trips")) return {};
   return {{"start_ms", start_ms}, {"start_round_trips", counts["round_trips"]}};
 }
 
 int OnlyStart() {
   Result<double> start_ms = bench::MeasureStartOnly("libcuda.so.1");
-  if (!start_ms.ok()) {
-    return Fail(start_ms.status().message());
-  }
+  if (!start_ms.ok()) return Fail(start_ms.status().message());
   std::printf("%.3f\n", *start_ms);
   return 0;
 }
@@ -161,15 +153,11 @@ void Print(const Json& report) {
 // The processors of the client and of the other end; -1: any.
 //   Errors  kInvalid (no such place, or none here for it)
 Status Place(const BenchFlags& flags, int* client_cpu, int* peer_cpu) {
-  if (flags.place == "free") {
-    return {};
-  }
-  if (flags.place != "apart" && flags.place != "shared") {
+  if (flags.place == "free") return {};
+  if (flags.place != "apart" && flags.place != "shared")
     return {Code::kInvalid, "--place is free, apart or shared, not \"" + flags.place + "\""};
-  }
-  if (!flags.endpoint.empty()) {
+  if (!flags.endpoint.empty())
     return {Code::kInvalid, "--place needs a private server: leave --endpoint out"};
-  }
   cpu_set_t set;
   CPU_ZERO(&set);
   sched_getaffinity(0, sizeof(set), &set);
@@ -179,82 +167,57 @@ Status Place(const BenchFlags& flags, int* client_cpu, int* peer_cpu) {
       *peer_cpu = cpu;
     }
   }
-  if (flags.place == "shared") {
+  if (flags.place == "shared")
     *peer_cpu = *client_cpu;
-  } else if (*peer_cpu == *client_cpu) {
+  else if (*peer_cpu == *client_cpu)
     return {Code::kInvalid, "--place apart needs two processors"};
-  }
   return {};
 }
 
 int Bench(const BenchFlags& flags) {
-  if (flags.only_start) {
-    return OnlyStart();
-  }
-  if (DriverLibraryFolder().empty()) {
+  if (flags.only_start) return OnlyStart();
+  if (DriverLibraryFolder().empty())
     return Fail("lib/farcall/libcuda.so.1 is not beside this binary's folder");
-  }
   bench::RawOptions options;
   options.lanes = kLanes;
   int client_cpu = -1;
   Status placed = Place(flags, &client_cpu, &options.peer_cpu);
-  if (!placed.ok()) {
-    return Fail(placed.message());
-  }
-  if (client_cpu >= 0) {
-    bench::PinToCpu(client_cpu);
-  }
+  if (!placed.ok()) return Fail(placed.message());
+  if (client_cpu >= 0) bench::PinToCpu(client_cpu);
   Result<bench::RawFigures> raw = bench::MeasureRaw(options);
-  if (!raw.ok()) {
-    return Fail(raw.status().message());
-  }
+  if (!raw.ok()) return Fail(raw.status().message());
   ClientSettings settings;
   if (flags.device.empty() && flags.place == "free") {
     Result<FoundServer> found = FindServer(flags.endpoint);
-    if (!found.ok()) {
-      return Fail(found.status().message());
-    }
+    if (!found.ok()) return Fail(found.status().message());
     settings.endpoint = found->url;
-    if (!found->url.empty()) {
+    if (!found->url.empty())
       std::fprintf(stderr, "farcall bench: %s (%s)\n", found->url.c_str(), found->source.c_str());
-    }
   }
   if (settings.endpoint.empty()) {
     // Leaked: the session in this process says goodbye after static destructors; the server ends
     // with the process.
     auto* server = new PrivateServer;
-    if (options.peer_cpu >= 0) {
-      bench::PinToCpu(options.peer_cpu);  // the server inherits it
-    }
+    if (options.peer_cpu >= 0) bench::PinToCpu(options.peer_cpu);  // the server inherits it
     Status started = server->Start(flags.device, "");
-    if (!started.ok()) {
-      return Fail(started.message());
-    }
-    if (client_cpu >= 0) {
-      bench::PinToCpu(client_cpu);
-    }
+    if (!started.ok()) return Fail(started.message());
+    if (client_cpu >= 0) bench::PinToCpu(client_cpu);
     settings.endpoint = server->url();
     settings.is_private = true;
     setenv("FARCALL_TOKEN", server->token().c_str(), 1);
   }
-  for (const auto& [name, value] : ClientEnvironment(settings)) {
+  for (const auto& [name, value] : ClientEnvironment(settings))
     setenv(name.c_str(), value.c_str(), 1);
-  }
   MeasureStartInChild();  // fills the caches
   Json start = MeasureStartInChild();
-  if (start.empty()) {
-    return Fail("the measured start wrote no statistics");
-  }
+  if (start.empty()) return Fail("the measured start wrote no statistics");
   Result<bench::DriverFigures> ours = bench::MeasureDriver(DriverLibraryFolder() + "/libcuda.so.1");
-  if (!ours.ok()) {
-    return Fail(ours.status().message());
-  }
+  if (!ours.ok()) return Fail(ours.status().message());
   Json report = Report(flags.place, *raw, *ours, start);
-  if (flags.json) {
+  if (flags.json)
     std::printf("%s\n", report.dump(1).c_str());
-  } else {
+  else
     Print(report);
-  }
   std::fflush(stdout);
   return 0;
 }

@@ -53,9 +53,8 @@ Status Init(const Flags& flags) {
 }
 
 Status Issue(const Flags& flags) {
-  if (flags.name.empty() || flags.name.find('/') != std::string::npos || flags.name == "ca") {
+  if (flags.name.empty() || flags.name.find('/') != std::string::npos || flags.name == "ca")
     return {Code::kInvalid, "'" + flags.name + "' is no name for files: want one without '/'"};
-  }
   PemPair authority;
   for (const auto& [file, into] :
        {std::pair("/ca.pem", &authority.certificate), std::pair("/ca.key", &authority.key)}) {

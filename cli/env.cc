@@ -51,9 +51,8 @@ void AddEnvCommand(CLI::App& app, int& exit_code) {
       }
       settings->endpoint = *whole;
     }
-    for (const auto& [name, value] : ClientEnvironment(*settings)) {
+    for (const auto& [name, value] : ClientEnvironment(*settings))
       std::printf("export %s=%s\n", name.c_str(), Quoted(value).c_str());
-    }
   });
 }
 

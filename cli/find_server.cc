@@ -103,9 +103,7 @@ Result<FoundServer> FindServer(const std::string& flag, const client::Settings& 
 
 Result<FoundServer> FindServer(const std::string& flag) {
   const auto settings = client::Settings::Load(client::Settings::Files());
-  if (!settings.error().empty()) {
-    return Status(Code::kInvalid, settings.error());
-  }
+  if (!settings.error().empty()) return Status(Code::kInvalid, settings.error());
   return FindServer(flag, settings);
 }
 

@@ -44,12 +44,10 @@ std::vector<std::string> TakeArguments(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   // Not a command of people's: how the supervisor starts its workers.
-  if (argc >= 2 && std::strcmp(argv[1], "worker") == 0) {
+  if (argc >= 2 && std::strcmp(argv[1], "worker") == 0)
     return farcall::server::WorkerMain(std::vector<std::string>(argv + 2, argv + argc));
-  }
-  if (argc >= 2 && std::strcmp(argv[1], "tls-gateway") == 0) {
+  if (argc >= 2 && std::strcmp(argv[1], "tls-gateway") == 0)
     return farcall::server::TlsGatewayMain(std::vector<std::string>(argv + 2, argv + argc));
-  }
   farcall::cli::UseTls();
   CLI::App app("Farcall lets CUDA programs use a GPU on another machine as if it were local.",
                "farcall");

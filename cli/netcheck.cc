@@ -41,9 +41,7 @@ int Fail(const std::string& why, int code = 1) {
 // What the other process prints: FARCALL_TRANSPORT holds for all of a process.
 int OnlyPath() {
   Result<bench::PathFigures> path = bench::MeasurePath("libcuda.so.1");
-  if (!path.ok()) {
-    return Fail(path.status().message());
-  }
+  if (!path.ok()) return Fail(path.status().message());
   const Json figures = {{"round_trip_us", path->round_trip_us},
                         {"up_bytes_per_s", path->up_bytes_per_s},
                         {"down_bytes_per_s", path->down_bytes_per_s},
@@ -55,22 +53,15 @@ int OnlyPath() {
 
 // A row: figures of the transport, or why it was not measured.
 Json Measure(const std::string& transport) {
-  if (isatty(STDERR_FILENO) != 0) {
-    std::fprintf(stderr, "\rmeasuring %s ...   ", transport.c_str());
-  }
+  if (isatty(STDERR_FILENO) != 0) std::fprintf(stderr, "\rmeasuring %s ...   ", transport.c_str());
   setenv("FARCALL_TRANSPORT", transport.c_str(), 1);
   const std::string command = "'" + OwnPath() + "' netcheck --only-path";
   std::string text;
   FILE* child = popen(command.c_str(), "r");
-  for (int c = 0; child != nullptr && (c = std::fgetc(child)) != EOF && text.size() < 4096;) {
+  for (int c = 0; child != nullptr && (c = std::fgetc(child)) != EOF && text.size() < 4096;)
     text += static_cast<char>(c);
-  }
-  if (child != nullptr) {
-    pclose(child);
-  }
-  if (isatty(STDERR_FILENO) != 0) {
-    std::fputs("\r                         \r", stderr);
-  }
+  if (child != nullptr) pclose(child);
+  if (isatty(STDERR_FILENO) != 0) std::fputs("\r                         \r", stderr);
   Json row = {{"transport", transport}};
   const Json figures = Json::parse(text, nullptr, false);
   if (!figures.is_object() || !figures.contains("round_trip_us")) {
@@ -85,19 +76,16 @@ Json Measure(const std::string& transport) {
 std::vector<Json> MeasureAll(const FoundServer& server, const Welcome& welcome) {
   const std::string scheme(SchemeOf(server.url));
   std::vector<Json> rows = {Measure(scheme)};
-  if (scheme != "tcp") {
-    return rows;  // the endpoint asks for this one
-  }
+  if (scheme != "tcp") return rows;  // the endpoint asks for this one
   Json shm = {{"transport", "shm"}};
-  if (welcome.shm_path.empty()) {
+  if (welcome.shm_path.empty())
     shm["why_not"] = "the server offers no shared memory (serve --shm auto does)";
-  } else if (Status dialed =
-                 Dial("shm://" + welcome.shm_path, Clock::now() + std::chrono::seconds(1)).status();
-             !dialed.ok()) {
+  else if (Status dialed =
+               Dial("shm://" + welcome.shm_path, Clock::now() + std::chrono::seconds(1)).status();
+           !dialed.ok())
     shm["why_not"] = dialed.message();
-  } else {
+  else
     shm = Measure("shm");
-  }
   rows.push_back(std::move(shm));
   return rows;
 }
@@ -138,9 +126,7 @@ std::string Fixed(double value) {
 void Print(const std::vector<Json>& rows, bool has_program) {
   std::vector<Column> columns = {
       {"TRANSPORT"}, {"ROUND TRIP us", true}, {"UP MB/s", true}, {"DOWN MB/s", true}};
-  if (has_program) {
-    columns.push_back({"PROGRAM WAITS s", true});
-  }
+  if (has_program) columns.push_back({"PROGRAM WAITS s", true});
   std::vector<Cells> cells;
   std::string notes;
   for (const Json& row : rows) {
@@ -152,32 +138,23 @@ void Print(const std::vector<Json>& rows, bool has_program) {
     cells.push_back({transport, Fixed(row["round_trip_us"].get<double>()),
                      Fixed(row["up_bytes_per_s"].get<double>() / 1e6),
                      Fixed(row["down_bytes_per_s"].get<double>() / 1e6)});
-    if (has_program) {
-      cells.back().push_back(Fixed(row["network_seconds"].get<double>()));
-    }
+    if (has_program) cells.back().push_back(Fixed(row["network_seconds"].get<double>()));
   }
   std::fputs((Table(columns, cells) + notes).c_str(), stdout);
 }
 
 int Netcheck(const NetcheckFlags& flags) {
-  if (flags.only_path) {
-    return OnlyPath();
-  }
-  if (DriverLibraryFolder().empty()) {
+  if (flags.only_path) return OnlyPath();
+  if (DriverLibraryFolder().empty())
     return Fail("lib/farcall/libcuda.so.1 is not beside this binary's folder");
-  }
   Program program;
   if (!flags.report.empty()) {
     Result<Program> read = ReadReport(flags.report);
-    if (!read.ok()) {
-      return Fail(read.status().message(), kExitUsage);
-    }
+    if (!read.ok()) return Fail(read.status().message(), kExitUsage);
     program = *read;
   }
   Result<FoundServer> server = FindServer(flags.endpoint);
-  if (!server.ok()) {
-    return Fail(server.status().message(), kExitUsage);
-  }
+  if (!server.ok()) return Fail(server.status().message(), kExitUsage);
   if (server->url.empty() || server->is_pool()) {
     return Fail(server->url.empty()
                     ? "no server is named and none runs here: give --endpoint HOST"
@@ -187,21 +164,16 @@ int Netcheck(const NetcheckFlags& flags) {
   if (server->is_list())
     return Fail(server->url + " names several servers: give --endpoint of one", kExitUsage);
   Result<QueryAnswer> answer = AskServer(*server);
-  if (!answer.ok()) {
-    return Fail(answer.status().message());
-  }
+  if (!answer.ok()) return Fail(answer.status().message());
   ClientSettings settings;
   settings.endpoint = server->url;
-  for (const auto& [name, value] : ClientEnvironment(settings)) {
+  for (const auto& [name, value] : ClientEnvironment(settings))
     setenv(name.c_str(), value.c_str(), 1);
-  }
   std::vector<Json> rows = MeasureAll(*server, answer->welcome);
   bool is_measured = false;
   for (Json& row : rows) {
     is_measured = is_measured || !row.contains("why_not");
-    if (!flags.report.empty()) {
-      Predict(program, &row);
-    }
+    if (!flags.report.empty()) Predict(program, &row);
   }
   if (flags.json) {
     std::printf("%s\n", Json{{"endpoint", server->url}, {"transports", rows}}.dump(1).c_str());

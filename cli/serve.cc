@@ -21,11 +21,10 @@ constexpr char kSystemConfig[] = "/etc/farcall/server.toml";
 
 Status ReadOptions(const ServeFlags& flags, const CLI::App& command,
                    server::ServeOptions* options) {
-  if (!flags.config.empty()) {
+  if (!flags.config.empty())
     FARCALL_TRY(server::ReadServeConfig(flags.config, options));
-  } else if (access(kSystemConfig, F_OK) == 0) {
+  else if (access(kSystemConfig, F_OK) == 0)
     FARCALL_TRY(server::ReadServeConfig(kSystemConfig, options));
-  }
   return ApplyServeFlags(command, flags, options);
 }
 

@@ -16,9 +16,7 @@ Result<std::unique_ptr<Channel>> DialBySettings(const Url& url, Clock::time_poin
                                                    .key = settings.Find("key").value,
                                                    .authorities = settings.Find("ca").value,
                                                    .revoked = ""});
-  if (!context.ok()) {
-    return context.status();
-  }
+  if (!context.ok()) return context.status();
   return DialTls(url, *context, deadline);
 }
 

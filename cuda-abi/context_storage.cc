@@ -62,9 +62,8 @@ void DestroyContextStorage(ContextHandle context) {
     storage.contexts.erase(found);
   }
   // Outside the lock: a destructor may use the storage again.
-  for (const auto& [key, slot] : slots) {
+  for (const auto& [key, slot] : slots)
     if (slot.destroy != nullptr) slot.destroy(context, key, slot.value);
-  }
 }
 
 }  // namespace farcall::cuda_abi

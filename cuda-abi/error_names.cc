@@ -184,9 +184,8 @@ constexpr Row kErrors[] = {
 };
 
 const Row* Find(CUresult error) {
-  for (const Row& row : kErrors) {
+  for (const Row& row : kErrors)
     if (row.code == error) return &row;
-  }
   return nullptr;
 }
 

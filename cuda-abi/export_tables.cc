@@ -315,9 +315,8 @@ void SetExportTableOwner(ExportTableOwner* owner) {
 
 const void* FindExportTable(const uint8_t (&uuid)[16]) {
 #ifdef FARCALL_PRIVATE_TABLES
-  for (const Known& known : kKnown) {
+  for (const Known& known : kKnown)
     if (g_owner != nullptr && memcmp(known.uuid, uuid, sizeof(uuid)) == 0) return known.table();
-  }
 #endif
   LogUnknown(uuid);
   return nullptr;

@@ -75,9 +75,8 @@ bool ParseEntry(Bytes rest, ImageEntry* entry, uint64_t* length, std::string* er
                                                  : Compression::kNone;
   const uint64_t name_at = Load<uint32_t>(at + 0x20);
   const uint64_t name_bytes = Load<uint32_t>(at + 0x24);
-  if (name_at >= kEntryHeaderBytes && name_at <= header && name_bytes <= header - name_at) {
+  if (name_at >= kEntryHeaderBytes && name_at <= header && name_bytes <= header - name_at)
     entry->name = StripPadding({reinterpret_cast<const char*>(at) + name_at, name_bytes});
-  }
   const bool packed = entry->compression != Compression::kNone;
   entry->payload = rest.subspan(header, packed ? compressed : padded);
   entry->uncompressed_bytes = packed ? Load<uint64_t>(at + 0x38) : padded;

@@ -48,9 +48,8 @@ void CheckMemory(int device) {
   CUDA_CHECK(cudaMemcpy(bytes, pattern.data(), pattern.size(), cudaMemcpyHostToDevice));
   CUDA_CHECK(cudaMemcpy(back.data(), bytes, back.size(), cudaMemcpyDeviceToHost));
   CUDA_CHECK(cudaFree(bytes));
-  if (std::memcmp(pattern.data(), back.data(), back.size()) != 0) {
+  if (std::memcmp(pattern.data(), back.data(), back.size()) != 0)
     example::Fail("device %d: 1 MiB came back changed", device);
-  }
 }
 
 void Describe(int device, const cudaDeviceProp& properties) {
@@ -59,9 +58,8 @@ void Describe(int device, const cudaDeviceProp& properties) {
   CUDA_CHECK(cudaSetDevice(device));
   CUDA_CHECK(cudaMemGetInfo(&free_bytes, &total_bytes));
   CUDA_CHECK(cudaDeviceGetPCIBusId(bus, sizeof(bus), device));
-  if (free_bytes > total_bytes) {
+  if (free_bytes > total_bytes)
     example::Fail("device %d: %zu bytes free of %zu", device, free_bytes, total_bytes);
-  }
   std::printf("device %d: %s\n", device, properties.name);
   std::printf("  memory              %zu MiB, %zu MiB free\n", total_bytes >> 20, free_bytes >> 20);
   std::printf("  compute capability  %d.%d\n", properties.major, properties.minor);

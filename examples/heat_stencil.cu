@@ -68,9 +68,8 @@ std::vector<float> SpreadOnDevice(const std::vector<float>& plate) {
 std::vector<float> SpreadOnHost(std::vector<float> from) {
   std::vector<float> to = from;
   for (int step = 0; step < kSteps; ++step) {
-    for (int y = 1; y < kHeight - 1; ++y) {
+    for (int y = 1; y < kHeight - 1; ++y)
       for (int x = 1; x < kWidth - 1; ++x) to[y * kWidth + x] = Step(from.data(), y * kWidth + x);
-    }
     std::swap(from, to);
   }
   return from;
@@ -81,9 +80,8 @@ std::vector<uint8_t> Colours(const std::vector<float>& plate) {
   std::vector<uint8_t> rgb;
   for (float temperature : plate) {
     const float level = 3 * std::fmin(std::fmax(temperature / kHottest, 0.0f), 1.0f);
-    for (int channel = 0; channel < 3; ++channel) {
+    for (int channel = 0; channel < 3; ++channel)
       rgb.push_back(static_cast<uint8_t>(255 * std::fmin(std::fmax(level - channel, 0.0f), 1.0f)));
-    }
   }
   return rgb;
 }
@@ -103,9 +101,8 @@ int main(int argc, char** argv) {
     }
     worst = std::fmax(worst, error);
   }
-  if (!example::WritePng(picture, Colours(device), kWidth, kHeight)) {
+  if (!example::WritePng(picture, Colours(device), kWidth, kHeight))
     example::Fail("cannot write %s: the folder must exist and be writable", picture.c_str());
-  }
   return example::Pass(
       "%d steps on %d x %d cells, largest difference %.2g of %.2g allowed; picture %s", kSteps,
       kWidth, kHeight, worst, bound, picture.c_str());

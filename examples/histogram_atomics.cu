@@ -18,9 +18,8 @@ __global__ void Count(const unsigned char* bytes, int count, unsigned* bins) {
   __shared__ unsigned block_bins[kBins];
   block_bins[threadIdx.x] = 0;
   __syncthreads();
-  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) {
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x)
     atomicAdd(&block_bins[bytes[i]], 1u);
-  }
   __syncthreads();
   if (block_bins[threadIdx.x] != 0) atomicAdd(&bins[threadIdx.x], block_bins[threadIdx.x]);
 }

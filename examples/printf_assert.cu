@@ -116,10 +116,9 @@ int main() {
                   cudaGetErrorName(first), cudaGetErrorName(later));
   }
   for (const char* part : {"printf_assert.cu", "CheckBelow", "block: [0,0,0], thread: [3,0,0]",
-                           "Assertion `static_cast<int>(threadIdx.x) < limit` failed."}) {
+                           "Assertion `static_cast<int>(threadIdx.x) < limit` failed."})
     if (said.find(part) == std::string::npos)
       example::Fail("the assertion's message lacks \"%s\": \"%s\"", part, said.c_str());
-  }
   return example::Pass("%zu lines as printed; a failed assertion is cudaErrorAssert and stays so",
                        lines.size());
 }

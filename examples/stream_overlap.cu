@@ -64,9 +64,8 @@ float RunSlices(std::vector<Lane>& lanes) {
     if (milliseconds > longest) longest = milliseconds;
     for (int at = i * kSlice; at < (i + 1) * kSlice; ++at) {
       const unsigned expected = Mix(static_cast<unsigned>(at) * 2654435761u);
-      if (host[at] != expected) {
+      if (host[at] != expected)
         example::Fail("stream %d, element %d: %u, the host has %u", i, at, host[at], expected);
-      }
     }
   }
   CUDA_CHECK(cudaFreeHost(host));
@@ -81,9 +80,8 @@ unsigned RunRelay(std::vector<Lane>& lanes) {
   CUDA_CHECK(cudaMemcpy(baton, &start, sizeof(start), cudaMemcpyHostToDevice));
   for (int stage = 0; stage < kStages; ++stage) {
     Lane& lane = lanes[stage % kStreams];
-    if (stage > 0) {
+    if (stage > 0)
       CUDA_CHECK(cudaStreamWaitEvent(lane.stream, lanes[(stage - 1) % kStreams].end, 0));
-    }
     RunStage<<<1, 1, 0, lane.stream>>>(baton, stage);
     LAUNCH_CHECK();
     CUDA_CHECK(cudaEventRecord(lane.end, lane.stream));
@@ -93,9 +91,8 @@ unsigned RunRelay(std::vector<Lane>& lanes) {
   CUDA_CHECK(cudaMemcpyAsync(&result, baton, sizeof(result), cudaMemcpyDeviceToHost, last.stream));
   CUDA_CHECK(cudaStreamSynchronize(last.stream));
   CUDA_CHECK(cudaFree(baton));
-  if (result != expected) {
+  if (result != expected)
     example::Fail("the relay ended with %u, stages in order give %u", result, expected);
-  }
   return result;
 }
 

@@ -212,9 +212,8 @@ std::vector<float> FirstParameters() {
   std::vector<float> parameters(kParameters);
   for (const Layer& layer : kLayers) {
     const float reach = layer.inputs == 2 ? 2.5f : std::sqrt(6.0f / (layer.inputs + layer.outputs));
-    for (int i = 0; i < layer.row() * layer.outputs; ++i) {
+    for (int i = 0; i < layer.row() * layer.outputs; ++i)
       parameters[layer.offset + i] = random.Uniform(-reach, reach);
-    }
   }
   return parameters;
 }
@@ -324,15 +323,12 @@ int main(int argc, char** argv) {
   const bool drawn = Draw(picture, network, inputs, labels, side);
   CUDA_CHECK(cudaFree(device_inputs));
   CUDA_CHECK(cudaFree(device_labels));
-  if (!(std::fabs(loss - host.loss) <= 1e-5)) {
+  if (!(std::fabs(loss - host.loss) <= 1e-5))
     example::Fail("the device's loss is %.7f, the host's %.7f", loss, host.loss);
-  }
-  if (!(loss < first_loss / 10)) {
+  if (!(loss < first_loss / 10))
     example::Fail("the loss went from %.4f to %.4f: it should fall tenfold", first_loss, loss);
-  }
-  if (host.right < kPoints * 97 / 100) {
+  if (host.right < kPoints * 97 / 100)
     example::Fail("%d of %d points are on the right side: should be 97%%", host.right, kPoints);
-  }
   if (!drawn)
     example::Fail("cannot write %s: the folder must exist and be writable", picture.c_str());
   return example::Pass("loss %.4f to %.4f (host: %.4f), %d of %d points right; picture %s",

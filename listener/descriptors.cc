@@ -12,9 +12,7 @@ namespace farcall {
 size_t RaiseDescriptorLimit() {
   constexpr rlim_t kMax = rlim_t{1} << 20;  // a table of descriptors grows with what is used
   rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
-    return 1024;
-  }
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1024;
   const rlim_t wanted = std::max(limit.rlim_cur, std::min(limit.rlim_max, kMax));
   const rlimit raised{wanted, limit.rlim_max};
   const bool is_raised = setrlimit(RLIMIT_NOFILE, &raised) == 0;
@@ -28,12 +26,8 @@ DescriptorReserve::DescriptorReserve(size_t count)
 }
 
 DescriptorReserve::~DescriptorReserve() {
-  for (int fd : held_) {
-    close(fd);
-  }
-  if (first_ >= 0) {
-    close(first_);
-  }
+  for (int fd : held_) close(fd);
+  if (first_ >= 0) close(first_);
 }
 
 size_t DescriptorReserve::Lend(size_t count, size_t keep) {
@@ -50,9 +44,7 @@ void DescriptorReserve::Refill() {
   std::lock_guard lock(mutex_);
   while (held_.size() < count_) {
     const int fd = fcntl(first_, F_DUPFD_CLOEXEC, 0);
-    if (fd < 0) {
-      return;
-    }
+    if (fd < 0) return;
     held_.push_back(fd);
   }
 }

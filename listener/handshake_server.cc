@@ -55,17 +55,13 @@ HandshakeServer::HandshakeServer(bool needs_token, Admit admit, const Bounds& bo
 Status HandshakeServer::Start() {
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
   wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (epoll_ < 0 || wake_ < 0) {
-    return {Code::kUnavailable, "no descriptors for handshakes"};
-  }
+  if (epoll_ < 0 || wake_ < 0) return {Code::kUnavailable, "no descriptors for handshakes"};
   Watch(epoll_, EPOLL_CTL_ADD, wake_, EPOLLIN, kWake);
-  for (size_t i = 0; i < listeners_.size(); ++i) {
+  for (size_t i = 0; i < listeners_.size(); ++i)
     Watch(epoll_, EPOLL_CTL_ADD, listeners_[i]->PollDescriptor(), EPOLLIN, kListeners + i);
-  }
   bool all = loop_.Start("fc-listen", &HandshakeServer::Loop, this);
-  for (WorkerThread& judge : judges_) {
+  for (WorkerThread& judge : judges_)
     all = all && judge.Start("fc-judge", &HandshakeServer::Judge, this);
-  }
   return all ? Status()
              : Status(Code::kUnavailable,
                       "no threads for handshakes: raise the limit of processes");
@@ -87,31 +83,22 @@ void HandshakeServer::Turn() {
   const int count =
       epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), WaitMilliseconds());
   DropLate();
-  if (resume_at_ && Clock::now() >= *resume_at_) {
-    PauseListeners(false);
-  }
+  if (resume_at_ && Clock::now() >= *resume_at_) PauseListeners(false);
   for (int i = 0; i < count; ++i) {
     const uint64_t name = events[static_cast<size_t>(i)].data.u64;
-    if (name < kListeners) {
+    if (name < kListeners)
       Read(name);
-    } else if (name != kWake) {
+    else if (name != kWake)
       AcceptSome(*listeners_[name - kListeners]);
-    }
   }
   reserve_.Refill();
 }
 
 int HandshakeServer::WaitMilliseconds() const {
   Clock::time_point until = Clock::time_point::max();
-  if (!guests_.empty()) {
-    until = guests_.begin()->second->deadline;  // all have the same patience
-  }
-  if (resume_at_) {
-    until = std::min(until, *resume_at_);
-  }
-  if (until == Clock::time_point::max()) {
-    return -1;
-  }
+  if (!guests_.empty()) until = guests_.begin()->second->deadline;  // all have the same patience
+  if (resume_at_) until = std::min(until, *resume_at_);
+  if (until == Clock::time_point::max()) return -1;
   const auto left =
       std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
   return static_cast<int>(std::max<decltype(left)>(left, 0)) + 1;
@@ -124,9 +111,8 @@ void HandshakeServer::AcceptSome(Listener& listener) {
       Greet(std::move(*channel), listener);
       continue;
     }
-    if (channel.status().code() != Code::kTimeout) {
+    if (channel.status().code() != Code::kTimeout)
       PauseListeners(true);  // nothing can be freed here: some will come back
-    }
     return;
   }
 }
@@ -136,9 +122,8 @@ Result<std::unique_ptr<Channel>> HandshakeServer::AcceptOne(Listener& listener) 
   constexpr auto kAtOnce = Clock::time_point::min();
   Result<std::unique_ptr<Channel>> channel = listener.Accept(kAtOnce);
   if (channel.status().code() == Code::kUnavailable &&
-      (reserve_.Lend(1, kReserveForJudges) != 0 || ShedWaiting())) {
+      (reserve_.Lend(1, kReserveForJudges) != 0 || ShedWaiting()))
     return listener.Accept(kAtOnce);
-  }
   return channel;
 }
 
@@ -148,25 +133,18 @@ void HandshakeServer::PauseListeners(bool is_paused) {
           is_paused ? 0u : uint32_t{EPOLLIN}, kListeners + i);
   }
   resume_at_.reset();
-  if (is_paused) {
-    resume_at_ = Clock::now() + kPause;
-  }
+  if (is_paused) resume_at_ = Clock::now() + kPause;
 }
 
 void HandshakeServer::Greet(std::unique_ptr<Channel> channel, const Listener& listener) {
-  if (HasEnded(channel->Descriptor())) {
-    return channel->Abandon();
-  }
+  if (HasEnded(channel->Descriptor())) return channel->Abandon();
   auto guest = std::make_unique<Guest>(std::move(channel), listener, needs_token_);
   guest->deadline = Clock::now() + bounds_.patience;
   const std::span<const std::byte> greeting = guest->exchange.greeting();
   Result<size_t> sent = guest->channel->TrySend({&greeting, 1});
-  if (!sent.ok() || *sent != greeting.size()) {  // a new connection has room for it
+  if (!sent.ok() || *sent != greeting.size())  // a new connection has room for it
     return;
-  }
-  while (waiting_.weight() >= most_waiting_) {
-    ShedWaiting();
-  }
+  while (waiting_.weight() >= most_waiting_) ShedWaiting();
   const uint64_t number = next_number_++;
   waiting_.Add(number, guest->source, guest->Weight());
   Watch(epoll_, EPOLL_CTL_ADD, guest->channel->PollDescriptor(), EPOLLIN, number);
@@ -174,9 +152,7 @@ void HandshakeServer::Greet(std::unique_ptr<Channel> channel, const Listener& li
 }
 
 bool HandshakeServer::ShedWaiting() {
-  if (waiting_.empty()) {
-    return false;
-  }
+  if (waiting_.empty()) return false;
   Drop(waiting_.PickOfFullest());
   return true;
 }
@@ -192,29 +168,19 @@ void HandshakeServer::Drop(uint64_t number) {
 
 void HandshakeServer::DropLate() {
   const Clock::time_point now = Clock::now();
-  while (!guests_.empty() && guests_.begin()->second->deadline <= now) {
-    Drop(guests_.begin()->first);
-  }
+  while (!guests_.empty() && guests_.begin()->second->deadline <= now) Drop(guests_.begin()->first);
 }
 
 void HandshakeServer::Stop() {
   {
     std::lock_guard lock(mutex_);
-    if (stopping_.exchange(true)) {
-      return;
-    }
+    if (stopping_.exchange(true)) return;
   }
   came_.notify_all();
-  if (wake_ >= 0) {
-    eventfd_write(wake_, 1);
-  }
+  if (wake_ >= 0) eventfd_write(wake_, 1);
   loop_.Join();
-  for (WorkerThread& judge : judges_) {
-    judge.Join();
-  }
-  for (auto& listener : listeners_) {
-    listener->Close();
-  }
+  for (WorkerThread& judge : judges_) judge.Join();
+  for (auto& listener : listeners_) listener->Close();
   guests_.clear();
   ready_.clear();
   close(wake_);

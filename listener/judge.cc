@@ -30,9 +30,7 @@ void HandshakeServer::Judge() {
 std::unique_ptr<HandshakeServer::Guest> HandshakeServer::TakeReady() {
   std::unique_lock lock(mutex_);
   came_.wait(lock, [this] { return stopping_ || !turns_.empty(); });
-  if (stopping_) {
-    return nullptr;
-  }
+  if (stopping_) return nullptr;
   const uint64_t number = turns_.PickNext();
   turns_.Remove(number);
   std::unique_ptr<Guest> guest = std::move(ready_.at(number));
@@ -42,9 +40,7 @@ std::unique_ptr<HandshakeServer::Guest> HandshakeServer::TakeReady() {
 
 void HandshakeServer::ReadHello(std::unique_ptr<Guest> guest) {
   Result<ReceivedHello> heard = guest->exchange.Receive(guest->packet);
-  if (heard.ok()) {
-    admit_(std::move(guest->channel), std::move(*heard), *guest->listener);
-  }
+  if (heard.ok()) admit_(std::move(guest->channel), std::move(*heard), *guest->listener);
 }
 
 }  // namespace farcall

@@ -31,13 +31,9 @@ size_t HandshakeServer::Guest::Weight() const {
 
 void HandshakeServer::Read(uint64_t number) {
   auto found = guests_.find(number);
-  if (found == guests_.end()) {
-    return;  // dropped since the event
-  }
+  if (found == guests_.end()) return;  // dropped since the event
   Guest& guest = *found->second;
-  if (guest.is_leaving) {
-    return Discard(number, guest);
-  }
+  if (guest.is_leaving) return Discard(number, guest);
   while (ReadSome(number, guest)) {
   }
 }
@@ -50,12 +46,8 @@ bool HandshakeServer::ReadSome(uint64_t number, Guest& guest) {
     guest.packet.reserve(room);  // no more than that
     guest.packet.resize(room);
     waiting_.SetWeight(number, guest.Weight());
-    while (waiting_.weight() > most_waiting_) {
-      ShedWaiting();
-    }
-    if (guests_.count(number) == 0) {
-      return false;
-    }
+    while (waiting_.weight() > most_waiting_) ShedWaiting();
+    if (guests_.count(number) == 0) return false;
   }
   Result<size_t> got = guest.channel->TryReceive(std::span(guest.packet).subspan(guest.got));
   if (!got.ok()) {
@@ -63,9 +55,8 @@ bool HandshakeServer::ReadSome(uint64_t number, Guest& guest) {
     return false;
   }
   guest.got += *got;
-  if (guest.got == sizeof(HandshakeHeader) && guest.total == 0 && !TakeHeader(number, guest)) {
+  if (guest.got == sizeof(HandshakeHeader) && guest.total == 0 && !TakeHeader(number, guest))
     return false;
-  }
   if (guest.got == guest.total) {
     Queue(number);
     return false;
@@ -98,9 +89,7 @@ void HandshakeServer::Discard(uint64_t number, Guest& guest) {
   std::array<std::byte, 4096> rest;
   Result<size_t> got = guest.channel->TryReceive(rest);
   guest.got += got.ok() ? *got : 0;
-  if (!got.ok() || guest.got > kMaxHelloBytes) {
-    Drop(number);
-  }
+  if (!got.ok() || guest.got > kMaxHelloBytes) Drop(number);
 }
 
 void HandshakeServer::Queue(uint64_t number) {
@@ -121,9 +110,7 @@ void HandshakeServer::Queue(uint64_t number) {
   }
   came_.notify_one();
   guests_.erase(found);
-  for (const std::unique_ptr<Guest>& guest : shed) {
-    guest->channel->Abandon();
-  }
+  for (const std::unique_ptr<Guest>& guest : shed) guest->channel->Abandon();
 }
 
 }  // namespace farcall

@@ -32,9 +32,7 @@ void SourceTable::Weigh(uint64_t name, Source& source, size_t weight) {
     sources_[rank.back()].rank = source.rank;
     rank[source.rank] = rank.back();
     rank.pop_back();
-    if (rank.empty()) {
-      ranks_.erase(source.weight);
-    }
+    if (rank.empty()) ranks_.erase(source.weight);
   }
   weight_ += weight - source.weight;
   source.weight = weight;
@@ -66,9 +64,7 @@ void SourceTable::Remove(uint64_t id) {
   places_.at(source.ids.back()).index = place.index;
   source.ids[place.index] = source.ids.back();
   source.ids.pop_back();
-  if (source.ids.empty()) {
-    sources_.erase(place.source);
-  }
+  if (source.ids.empty()) sources_.erase(place.source);
   places_.erase(id);
 }
 
@@ -76,17 +72,13 @@ uint64_t SourceTable::PickOfFullest() {
   const std::vector<uint64_t>& fullest = ranks_.rbegin()->second;
   const std::vector<uint64_t>& ids = sources_.at(fullest[Below(fullest.size())]).ids;
   uint64_t oldest = ids[Below(ids.size())];
-  for (int i = 1; i < kSamples; ++i) {
-    oldest = std::min(oldest, ids[Below(ids.size())]);
-  }
+  for (int i = 1; i < kSamples; ++i) oldest = std::min(oldest, ids[Below(ids.size())]);
   return oldest;
 }
 
 uint64_t SourceTable::PickNext() {
   auto next = sources_.upper_bound(last_);
-  if (next == sources_.end()) {
-    next = sources_.begin();
-  }
+  if (next == sources_.end()) next = sources_.begin();
   last_ = next->first;
   return next->second.ids[Below(next->second.ids.size())];
 }

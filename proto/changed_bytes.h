@@ -49,19 +49,14 @@ inline void TakeChanged(std::span<const std::byte> bytes, std::span<const std::b
   for (size_t at = 0; at < bytes.size(); at += 8) {
     size_t count = std::min<size_t>(8, bytes.size() - at);
     unsigned word = mask.empty() ? 0xFF : static_cast<unsigned>(mask[at / 8]);
-    if (word == 0) {
-      continue;
-    }
+    if (word == 0) continue;
     if (word == 0xFF) {
       std::memcpy(memory + at, &bytes[at], count);
       std::memcpy(agreed + at, &bytes[at], count);
       continue;
     }
-    for (size_t i = 0; i < count; ++i) {
-      if ((word >> i & 1) != 0) {
-        memory[at + i] = agreed[at + i] = bytes[at + i];
-      }
-    }
+    for (size_t i = 0; i < count; ++i)
+      if ((word >> i & 1) != 0) memory[at + i] = agreed[at + i] = bytes[at + i];
   }
 }
 

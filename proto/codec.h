@@ -31,17 +31,14 @@ class Writer {
   void Put(T value) {
     static_assert(sizeof(T) <= 8);
     std::byte* at = Take(sizeof(T), sizeof(T));
-    if (at != nullptr) [[likely]] {
+    if (at != nullptr) [[likely]]
       std::memcpy(at, &value, sizeof(T));
-    }
   }
   // A u64 byte count, then the bytes, padded to 8. A null pointer with 0 bytes is an empty run.
   void PutBytes(const void* data, size_t bytes) {
     Put<uint64_t>(bytes);
     std::byte* at = Take(bytes, 8);
-    if (at != nullptr && bytes != 0) {
-      std::memcpy(at, data, bytes);
-    }
+    if (at != nullptr && bytes != 0) std::memcpy(at, data, bytes);
   }
   void PutString(std::string_view text) { PutBytes(text.data(), text.size()); }
 
@@ -55,9 +52,7 @@ class Writer {
       ok_ = false;
       return nullptr;
     }
-    if (start != used_bytes_) {
-      std::memset(base_ + used_bytes_, 0, start - used_bytes_);
-    }
+    if (start != used_bytes_) std::memset(base_ + used_bytes_, 0, start - used_bytes_);
     used_bytes_ = start + bytes;
     return base_ + start;
   }
@@ -79,17 +74,14 @@ class Reader {
   T Get() {
     T value{};
     const std::byte* at = Take(sizeof(T), sizeof(T));
-    if (at != nullptr) [[likely]] {
+    if (at != nullptr) [[likely]]
       std::memcpy(&value, at, sizeof(T));
-    }
     return value;
   }
   // A view into the body; lives as long as it.
   std::span<const std::byte> GetBytes() {
     uint64_t bytes = Get<uint64_t>();
-    if (bytes > body_.size()) {
-      ok_ = false;
-    }
+    if (bytes > body_.size()) ok_ = false;
     const std::byte* at = Take(bytes, 8);
     return at == nullptr ? std::span<const std::byte>() : std::span(at, bytes);
   }
@@ -145,9 +137,7 @@ class Builder {
     Put<uint64_t>(bytes);
     size_t at = bytes_.size();
     bytes_.resize(at + bytes);
-    if (bytes != 0) {
-      std::memcpy(bytes_.data() + at, data, bytes);
-    }
+    if (bytes != 0) std::memcpy(bytes_.data() + at, data, bytes);
   }
   void PutString(std::string_view text) { PutBytes(text.data(), text.size()); }
   std::span<const std::byte> bytes() const { return bytes_; }

@@ -50,11 +50,10 @@ std::string Escaped(uint32_t character, uint8_t byte) {
   if (character == '\n') return "\\n";
   if (character == '\r') return "\\r";
   if (character == '\t') return "\\t";
-  if (character == kNoCharacter || character < 0x80) {
+  if (character == kNoCharacter || character < 0x80)
     std::snprintf(text, sizeof(text), "\\x%02x", byte);
-  } else {
+  else
     std::snprintf(text, sizeof(text), "\\u{%x}", character);
-  }
   return text;
 }
 
@@ -68,11 +67,10 @@ std::string Printable(std::string_view text, size_t max_bytes) {
     size_t bytes = 1;
     const uint32_t character = Next(text, &bytes);
     if (shown.size() + kCut.size() <= max_bytes) whole = shown.size();
-    if (character == kNoCharacter || IsHidden(character)) {
+    if (character == kNoCharacter || IsHidden(character))
       shown += Escaped(character, static_cast<uint8_t>(text[0]));
-    } else {
+    else
       shown += text.substr(0, bytes);
-    }
     if (shown.size() > max_bytes) {
       shown.resize(whole);
       return shown.append(kCut.substr(0, max_bytes));

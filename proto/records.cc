@@ -7,15 +7,11 @@ Status CheckRecords(std::span<const std::byte> records, uint32_t count) {
   RecordCursor cursor(records);
   RecordView record;
   size_t used_bytes = 0;
-  while (cursor.Next(record)) {
-    used_bytes += record.header.bytes;
-  }
+  while (cursor.Next(record)) used_bytes += record.header.bytes;
   if (!cursor.Done()) {
     size_t left_bytes = records.size() - used_bytes;
     std::string claims = "less than a header";
-    if (left_bytes >= sizeof(RecordHeader)) {
-      claims = std::to_string(record.header.bytes);
-    }
+    if (left_bytes >= sizeof(RecordHeader)) claims = std::to_string(record.header.bytes);
     return {Code::kMalformed, "frame: record " + std::to_string(cursor.count() + 1) + " claims " +
                                   claims + " bytes, " + std::to_string(left_bytes) +
                                   " are left (a multiple of 8 from 16 up is right)"};

@@ -25,14 +25,10 @@ class RecordCursor {
   explicit RecordCursor(std::span<const std::byte> records) : left_(records) {}
 
   bool Next(RecordView& record) {
-    if (left_.size() < sizeof(RecordHeader)) {
-      return false;
-    }
+    if (left_.size() < sizeof(RecordHeader)) return false;
     std::memcpy(&record.header, left_.data(), sizeof(RecordHeader));
     uint32_t bytes = record.header.bytes;
-    if (bytes < sizeof(RecordHeader) || bytes % 8 != 0 || bytes > left_.size()) {
-      return false;
-    }
+    if (bytes < sizeof(RecordHeader) || bytes % 8 != 0 || bytes > left_.size()) return false;
     record.body = left_.subspan(sizeof(RecordHeader), bytes - sizeof(RecordHeader));
     left_ = left_.subspan(bytes);
     ++count_;

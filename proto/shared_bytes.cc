@@ -26,15 +26,10 @@ FARCALL_UNWATCHED bool SharedBytesDiffer(const std::byte* shared, const std::byt
       __builtin_memcpy(&b, other + at + i * sizeof(b), sizeof(b));
       differing |= a ^ b;
     }
-    if (differing != 0) {
-      return true;
-    }
+    if (differing != 0) return true;
   }
-  for (; at < bytes; ++at) {
-    if (shared[at] != other[at]) {
-      return true;
-    }
-  }
+  for (; at < bytes; ++at)
+    if (shared[at] != other[at]) return true;
   return false;
 }
 
@@ -43,12 +38,10 @@ FARCALL_UNWATCHED void CopySharedBytes(std::byte* to, const std::byte* shared, s
   size_t at = 0;
   for (; at + 4 * sizeof(uint64_t) <= bytes; at += 4 * sizeof(uint64_t)) {
     uint64_t words[4];
-    for (size_t i = 0; i < 4; ++i) {
+    for (size_t i = 0; i < 4; ++i)
       __builtin_memcpy(&words[i], shared + at + i * sizeof(uint64_t), sizeof(uint64_t));
-    }
-    for (size_t i = 0; i < 4; ++i) {
+    for (size_t i = 0; i < 4; ++i)
       __builtin_memcpy(to + at + i * sizeof(uint64_t), &words[i], sizeof(uint64_t));
-    }
     asm volatile("" ::: "memory");
   }
   for (; at < bytes; ++at) {

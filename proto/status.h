@@ -81,9 +81,8 @@ class [[nodiscard]] Result {
 }  // namespace farcall
 
 // Returns the failed Status of `expr` from the enclosing function.
-#define FARCALL_TRY(expr)                                                          \
-  do {                                                                             \
-    if (::farcall::Status farcall_try_status = (expr); !farcall_try_status.ok()) { \
-      return farcall_try_status;                                                   \
-    }                                                                              \
+#define FARCALL_TRY(expr)                                                        \
+  do {                                                                           \
+    if (::farcall::Status farcall_try_status = (expr); !farcall_try_status.ok()) \
+      return farcall_try_status;                                                 \
   } while (0)

@@ -30,9 +30,8 @@ static inline const char* FarcallLogLevelName(int level) {
 }
 // Its opposite; -1: no level is called so.
 static inline int FarcallLogLevelOf(const char* name) {
-  for (int level = 0; level < kFarcallLogLevels; ++level) {
+  for (int level = 0; level < kFarcallLogLevels; ++level)
     if (strcmp(name, FarcallLogLevelName(level)) == 0) return level;
-  }
   return -1;
 }
 

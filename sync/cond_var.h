@@ -39,16 +39,12 @@ class CondVar {
   // Until it is so. False: it was not by then.
   template <typename AnyLock, typename Condition>
   void wait(AnyLock& lock, Condition is_so) {
-    while (!is_so()) {
-      wait(lock);
-    }
+    while (!is_so()) wait(lock);
   }
   template <typename AnyLock, typename Condition>
   bool wait_until(AnyLock& lock, SteadyClock::time_point deadline, Condition is_so) {
     while (!is_so()) {
-      if (SteadyClock::now() >= deadline) {
-        return false;
-      }
+      if (SteadyClock::now() >= deadline) return false;
       wait_until(lock, deadline);
     }
     return true;

@@ -14,9 +14,8 @@ class Mutex {
   Mutex& operator=(const Mutex&) = delete;
 
   void lock() {
-    if (!try_lock()) [[unlikely]] {
+    if (!try_lock()) [[unlikely]]
       LockSlowly();
-    }
   }
   bool try_lock() {
     uint32_t free = kFree;
@@ -24,17 +23,15 @@ class Mutex {
                                           std::memory_order_relaxed);
   }
   void unlock() {
-    if (state_.exchange(kFree, std::memory_order_release) == kAwaited) [[unlikely]] {
+    if (state_.exchange(kFree, std::memory_order_release) == kAwaited) [[unlikely]]
       FutexWakeOne(state_);
-    }
   }
 
  private:
   enum : uint32_t { kFree, kHeld, kAwaited };  // kAwaited: held, and others may sleep
   [[gnu::noinline]] void LockSlowly() {
-    while (state_.exchange(kAwaited, std::memory_order_acquire) != kFree) {
+    while (state_.exchange(kAwaited, std::memory_order_acquire) != kFree)
       FutexWait(state_, kAwaited);
-    }
   }
   std::atomic<uint32_t> state_{kFree};
 };

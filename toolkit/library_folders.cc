@@ -26,9 +26,7 @@ std::vector<std::string> Split(const char* list) {
   std::string text = list == nullptr ? "" : list;
   for (size_t start = 0; start < text.size();) {
     size_t end = std::min(text.find(':', start), text.size());
-    if (end != start) {
-      parts.push_back(text.substr(start, end - start));
-    }
+    if (end != start) parts.push_back(text.substr(start, end - start));
     start = end + 1;
   }
   return parts;
@@ -36,9 +34,7 @@ std::vector<std::string> Split(const char* list) {
 
 void AddIfThere(const fs::path& file, std::vector<std::string>* out) {
   std::error_code error;
-  if (fs::is_regular_file(file, error) && !IsOursByFolder(file)) {
-    out->push_back(file.string());
-  }
+  if (fs::is_regular_file(file, error) && !IsOursByFolder(file)) out->push_back(file.string());
 }
 
 // The numbers at the end of "libcudnn.so.9.19.0", or in "nvidia_cudnn_cu13-9.19.0.56".
@@ -63,11 +59,9 @@ std::vector<int> PackageVersion(const fs::path& file) {
   for (const auto& entry : fs::directory_iterator(site, error)) {
     if (entry.path().extension() != ".dist-info") continue;
     std::ifstream record(entry.path() / "RECORD");
-    for (std::string line; std::getline(record, line);) {
-      if (line.compare(0, listed.size(), listed) == 0) {
+    for (std::string line; std::getline(record, line);)
+      if (line.compare(0, listed.size(), listed) == 0)
         return NumbersAfter(entry.path().stem().string(), "-");
-      }
-    }
   }
   return {};
 }
@@ -88,9 +82,7 @@ void SortNewestFirst(std::vector<std::string>* files) {
   }
   std::stable_sort(by_version.begin(), by_version.end(),
                    [](const auto& one, const auto& other) { return one.first > other.first; });
-  for (size_t i = 0; i < files->size(); ++i) {
-    (*files)[i] = std::move(by_version[i].second);
-  }
+  for (size_t i = 0; i < files->size(); ++i) (*files)[i] = std::move(by_version[i].second);
 }
 
 }  // namespace
@@ -107,25 +99,20 @@ bool IsOursByFolder(const std::string& file) {
 
 std::vector<std::string> LibraryFolders() {
   std::vector<std::string> folders = Split(std::getenv("FARCALL_LIBRARIES"));
-  for (std::string& folder : Split(std::getenv("LD_LIBRARY_PATH"))) {
+  for (std::string& folder : Split(std::getenv("LD_LIBRARY_PATH")))
     folders.push_back(std::move(folder));
-  }
   return folders;
 }
 
 std::vector<std::string> ToolkitFolders() {
   std::vector<std::string> toolkits;
-  for (const char* name : {"CUDA_HOME", "CUDA_PATH"}) {
-    if (const char* home = std::getenv(name)) {
-      toolkits.emplace_back(home);
-    }
-  }
+  for (const char* name : {"CUDA_HOME", "CUDA_PATH"})
+    if (const char* home = std::getenv(name)) toolkits.emplace_back(home);
   std::error_code error;
   for (const std::string& folder : Split(std::getenv("PATH"))) {
     fs::path nvcc = fs::path(folder) / "nvcc";
-    if (fs::is_regular_file(nvcc, error)) {
+    if (fs::is_regular_file(nvcc, error))
       toolkits.push_back(fs::canonical(nvcc, error).parent_path().parent_path().string());
-    }
   }
   return toolkits;
 }
@@ -134,18 +121,13 @@ std::vector<std::string> LoaderFolders() {
   std::vector<std::string> folders;
   void* self = dlopen(nullptr, RTLD_NOW | RTLD_NOLOAD);
   Dl_serinfo size{};
-  if (self == nullptr || dlinfo(self, RTLD_DI_SERINFOSIZE, &size) != 0) {
-    return folders;
-  }
+  if (self == nullptr || dlinfo(self, RTLD_DI_SERINFOSIZE, &size) != 0) return folders;
   std::unique_ptr<Dl_serinfo, decltype(&free)> info(
       static_cast<Dl_serinfo*>(calloc(1, size.dls_size)), &free);
   if (info == nullptr || dlinfo(self, RTLD_DI_SERINFOSIZE, info.get()) != 0 ||
-      dlinfo(self, RTLD_DI_SERINFO, info.get()) != 0) {
+      dlinfo(self, RTLD_DI_SERINFO, info.get()) != 0)
     return folders;
-  }
-  for (unsigned i = 0; i < info->dls_cnt; ++i) {
-    folders.emplace_back(info->dls_serpath[i].dls_name);
-  }
+  for (unsigned i = 0; i < info->dls_cnt; ++i) folders.emplace_back(info->dls_serpath[i].dls_name);
   return folders;
 }
 
@@ -169,21 +151,18 @@ std::vector<std::string> LoadedPackageFolders() {
         const std::string path = object->dlpi_name;
         for (const char* site : {"/site-packages/", "/dist-packages/"}) {
           const size_t at = path.find(site);
-          if (at != std::string::npos) {
+          if (at != std::string::npos)
             static_cast<std::set<std::string>*>(found)->insert(
                 path.substr(0, at + std::strlen(site)));
-          }
         }
         return 0;
       },
       &sites);
   std::vector<std::string> packages;
   std::error_code error;
-  for (const fs::path site : sites) {
-    for (const auto& package : fs::directory_iterator(site / "nvidia", error)) {
+  for (const fs::path site : sites)
+    for (const auto& package : fs::directory_iterator(site / "nvidia", error))
       packages.push_back(package.path().string());
-    }
-  }
   return packages;
 }
 
@@ -191,22 +170,16 @@ std::vector<std::string> LoadedPackageFolders() {
 std::vector<std::string> PackageFolders() {
   std::vector<std::string> packages;
   std::vector<fs::path> prefixes;
-  if (const char* venv = std::getenv("VIRTUAL_ENV")) {
-    prefixes.emplace_back(venv);
-  }
+  if (const char* venv = std::getenv("VIRTUAL_ENV")) prefixes.emplace_back(venv);
   prefixes.emplace_back("/usr/local");
   prefixes.emplace_back("/usr");
   std::error_code error;
   for (const fs::path& prefix : prefixes) {
     for (const auto& python : fs::directory_iterator(prefix / "lib", error)) {
-      if (python.path().filename().string().compare(0, 6, "python") != 0) {
-        continue;
-      }
-      for (const char* site : {"site-packages", "dist-packages"}) {
-        for (const auto& package : fs::directory_iterator(python.path() / site / "nvidia", error)) {
+      if (python.path().filename().string().compare(0, 6, "python") != 0) continue;
+      for (const char* site : {"site-packages", "dist-packages"})
+        for (const auto& package : fs::directory_iterator(python.path() / site / "nvidia", error))
           packages.push_back(package.path().string());
-        }
-      }
     }
   }
   return packages;
@@ -214,20 +187,14 @@ std::vector<std::string> PackageFolders() {
 
 std::vector<std::string> LibraryCandidates(const std::string& file, Order order) {
   std::vector<std::string> found;
-  for (const fs::path folder : LibraryFolders()) {
-    AddIfThere(folder / file, &found);
-  }
+  for (const fs::path folder : LibraryFolders()) AddIfThere(folder / file, &found);
   std::vector<std::string> searched;
   for (const fs::path toolkit : ToolkitFolders()) {
     AddIfThere(toolkit / "lib64" / file, &searched);
     AddIfThere(toolkit / "targets/x86_64-linux/lib" / file, &searched);
   }
-  for (const fs::path package : PackageFolders()) {
-    AddIfThere(package / "lib" / file, &searched);
-  }
-  if (order == Order::kBestFirst) {
-    SortNewestFirst(&searched);
-  }
+  for (const fs::path package : PackageFolders()) AddIfThere(package / "lib" / file, &searched);
+  if (order == Order::kBestFirst) SortNewestFirst(&searched);
   found.insert(found.end(), searched.begin(), searched.end());
   found.push_back(file);  // as the loader finds it
   return found;

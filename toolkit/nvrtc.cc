@@ -24,11 +24,9 @@ bool AskForPtx(std::string* option) {
 
 void LoadBuiltins(const std::string& folder) {
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    if (entry.path().filename().string().starts_with("libnvrtc-builtins.so.")) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error))
+    if (entry.path().filename().string().starts_with("libnvrtc-builtins.so."))
       dlopen(entry.path().c_str(), RTLD_NOW | RTLD_LOCAL);
-    }
-  }
 }
 
 }  // namespace farcall

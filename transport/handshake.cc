@@ -44,9 +44,7 @@ Result<std::vector<std::byte>> Read(Channel& channel, std::initializer_list<Hand
 
 Status Send(Channel& channel, const Result<std::vector<std::byte>>& packet,
             Clock::time_point deadline) {
-  if (!packet.ok()) {
-    return packet.status();
-  }
+  if (!packet.ok()) return packet.status();
   return SendAll(channel, *packet, deadline);
 }
 
@@ -75,28 +73,16 @@ Result<Answer> Converse(Channel& channel, Hello hello, const ClientCredentials& 
     return Status(failed, channel.PeerName() + ": no greeting (" + packet.status().message() +
                               "); does a Farcall server listen on this port?");
   }
-  if (!packet.ok()) {
-    return packet.status();
-  }
-  if (TypeOf(*packet) == HandshakeType::kRefuse) {
-    return RefusalIn(*packet);
-  }
+  if (!packet.ok()) return packet.status();
+  if (TypeOf(*packet) == HandshakeType::kRefuse) return RefusalIn(*packet);
   Result<ClientExchange> exchange = ClientExchange::Answer(*packet, std::move(hello), credentials);
-  if (!exchange.ok()) {
-    return Named(channel, exchange.status());
-  }
+  if (!exchange.ok()) return Named(channel, exchange.status());
   FARCALL_TRY(SendAll(channel, exchange->hello(), deadline));
   packet = Read(channel, {wanted, HandshakeType::kRefuse}, "server", "client", deadline);
-  if (!packet.ok()) {
-    return packet.status();
-  }
-  if (TypeOf(*packet) == HandshakeType::kRefuse) {
-    return RefusalIn(*packet);
-  }
+  if (!packet.ok()) return packet.status();
+  if (TypeOf(*packet) == HandshakeType::kRefuse) return RefusalIn(*packet);
   Result<std::vector<std::byte>> body = exchange->Open(*packet);
-  if (!body.ok()) {
-    return Named(channel, body.status());
-  }
+  if (!body.ok()) return Named(channel, body.status());
   return Answer{std::move(*body), exchange->session_key()};
 }
 
@@ -107,9 +93,7 @@ Result<ReceivedHello> GreetAndReceive(Channel& channel, const ServerExchange& ex
   FARCALL_TRY(SendAll(channel, exchange.greeting(), deadline));
   Result<std::vector<std::byte>> packet =
       Read(channel, {HandshakeType::kHello}, "client", "server", deadline);
-  if (!packet.ok()) {
-    return packet.status();
-  }
+  if (!packet.ok()) return packet.status();
   return exchange.Receive(*packet);
 }
 
@@ -136,13 +120,9 @@ Result<Welcomed> ClientHandshake(Channel& channel, Hello hello,
                                  const ClientCredentials& credentials, Clock::time_point deadline) {
   Result<Answer> answer =
       Converse(channel, std::move(hello), credentials, HandshakeType::kWelcome, deadline);
-  if (!answer.ok()) {
-    return answer.status();
-  }
+  if (!answer.ok()) return answer.status();
   Result<Welcome> welcome = DecodeWelcome(answer->body);
-  if (!welcome.ok()) {
-    return welcome.status();
-  }
+  if (!welcome.ok()) return welcome.status();
   return Welcomed{std::move(*welcome), answer->key};
 }
 
@@ -159,9 +139,7 @@ Result<Redirect> PoolHandshake(Channel& channel, Hello hello, const ClientCreden
                                Clock::time_point deadline) {
   Result<Answer> answer =
       Converse(channel, std::move(hello), credentials, HandshakeType::kRedirect, deadline);
-  if (!answer.ok()) {
-    return answer.status();
-  }
+  if (!answer.ok()) return answer.status();
   return DecodeRedirect(answer->body);
 }
 

@@ -24,12 +24,8 @@ bool PollUntil(std::span<pollfd> fds, Clock::time_point deadline) {
     // By number: ppoll(3) is a point at which a thread can be cancelled. `left` is made anew in
     // each round.
     long ready = syscall(SYS_ppoll, fds.data(), fds.size(), limit, nullptr, size_t{0});
-    if (ready > 0) {
-      return true;
-    }
-    if (ready == 0) {
-      return false;
-    }
+    if (ready > 0) return true;
+    if (ready == 0) return false;
     if (errno != EINTR) {
       return true;
     }  // the call that follows names the fault

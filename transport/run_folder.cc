@@ -9,16 +9,10 @@ namespace farcall {
 
 std::string RunFolder() {
   const char* named = std::getenv("FARCALL_RUN_DIR");
-  if (named != nullptr && *named == '/') {
-    return named;
-  }
-  if (geteuid() == 0) {
-    return "/run/farcall";
-  }
+  if (named != nullptr && *named == '/') return named;
+  if (geteuid() == 0) return "/run/farcall";
   const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-  if (runtime != nullptr && *runtime == '/') {
-    return std::string(runtime) + "/farcall";
-  }
+  if (runtime != nullptr && *runtime == '/') return std::string(runtime) + "/farcall";
   return "/tmp/farcall-" + std::to_string(geteuid());
 }
 

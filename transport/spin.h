@@ -28,12 +28,9 @@ class SpinPolicy {
 
   // How long the wait that begins should spin; zero: sleep at once.
   Ns Budget() {
-    if (misses_ < kMisses) {
+    if (misses_ < kMisses)
       return is_known_ ? std::min(most_, mean_ + 4 * deviation_ + kSlack) : most_;
-    }
-    if (++passed_over_ < retry_) {
-      return Ns::zero();
-    }
+    if (++passed_over_ < retry_) return Ns::zero();
     passed_over_ = 0;
     return most_;
   }
@@ -46,11 +43,10 @@ class SpinPolicy {
   }
   // It used up its budget in vain.
   void Missed() {
-    if (misses_ >= kMisses) {
+    if (misses_ >= kMisses)
       retry_ = std::min(2 * retry_, kLastRetry);
-    } else {
+    else
       ++misses_;
-    }
     Sample(most_);
   }
 
@@ -83,9 +79,7 @@ class SpinPolicy {
 // tells the policy. Looks not at all with a budget of zero. Whether it was true.
 template <typename Look>
 bool Spin(SpinPolicy& policy, SpinPolicy::Ns budget, Look&& look) {
-  if (budget == SpinPolicy::Ns::zero()) {
-    return false;
-  }
+  if (budget == SpinPolicy::Ns::zero()) return false;
   auto begin = std::chrono::steady_clock::now();
   for (;;) {
     bool found = look();

@@ -16,9 +16,7 @@ bool WorkerThread::StartRaw(const char* name, void* (*entry)(void*), void* argum
   pthread_sigmask(SIG_SETMASK, &old, nullptr);
   pthread_attr_destroy(&attributes);
   started_ = error == 0;
-  if (started_) {
-    pthread_setname_np(thread_, name);
-  }
+  if (started_) pthread_setname_np(thread_, name);
   return started_;
 }
 

@@ -29,9 +29,7 @@ class WorkerThread {
   bool started() const { return started_; }
   bool IsCurrent() const { return started_ && pthread_equal(thread_, pthread_self()) != 0; }
   void Join() {
-    if (started_) {
-      pthread_join(thread_, nullptr);
-    }
+    if (started_) pthread_join(thread_, nullptr);
     started_ = false;
   }
 

@@ -321,9 +321,8 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string option = argv[i];
     const bool has_value = i + 1 < argc;
-    if (option == "--child" && i + 2 < argc) {
+    if (option == "--child" && i + 2 < argc)
       return farcall::bench::RunChild(argv[i + 1], argv[i + 2]);
-    }
     if (option == "--library" && has_value) {
       options.library = argv[++i];
     } else if (option == "--rounds" && has_value && atoi(argv[i + 1]) > 0) {

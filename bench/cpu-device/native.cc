@@ -15,9 +15,8 @@ void Spread(uint32_t n, const Work& work) {
   const unsigned cores = Cores();
   std::vector<std::thread> threads;
   const auto at = [&](unsigned core) { return static_cast<uint32_t>(uint64_t{n} * core / cores); };
-  for (unsigned core = 1; core < cores; ++core) {
+  for (unsigned core = 1; core < cores; ++core)
     threads.emplace_back([&, core] { work(core, at(core), at(core + 1)); });
-  }
   work(0u, 0u, at(1));
   for (std::thread& thread : threads) thread.join();
 }
@@ -44,9 +43,8 @@ void Matmul(const float* a, const float* b, float* c, uint32_t n) {
       std::fill_n(c + row * n, n, 0.0f);
       for (uint32_t k = 0; k < n; ++k) {
         const float left = a[row * n + k];
-        for (uint32_t column = 0; column < n; ++column) {
+        for (uint32_t column = 0; column < n; ++column)
           c[row * n + column] += left * b[k * n + column];
-        }
       }
     }
   });
@@ -70,9 +68,8 @@ void Histogram(const uint8_t* values, uint32_t* bins, uint32_t n) {
     for (uint32_t i = begin; i < end; ++i) ++own[values[i]];
     counts[core] = std::move(own);
   });
-  for (const auto& own : counts) {
+  for (const auto& own : counts)
     for (uint32_t bin = 0; bin < kBins; ++bin) bins[bin] += own[bin];
-  }
 }
 
 }  // namespace farcall::bench::native

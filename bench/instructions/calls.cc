@@ -100,9 +100,7 @@ Calls Prepare() {
 }  // namespace
 
 extern "C" __attribute__((noinline)) void Counted(void (*call)(const Calls&), const Calls& calls) {
-  for (int i = 0; i < kCalls; ++i) {
-    call(calls);
-  }
+  for (int i = 0; i < kCalls; ++i) call(calls);
 }
 
 int main(int argc, char** argv) {
@@ -118,9 +116,7 @@ int main(int argc, char** argv) {
     return 1;
   }
   Calls calls = Prepare();
-  for (int i = 0; i < kWarmUp; ++i) {
-    call(calls);
-  }
+  for (int i = 0; i < kWarmUp; ++i) call(calls);
   Synchronize(calls);
   Counted(call, calls);
   std::printf("%d\n", kCalls);

@@ -192,9 +192,7 @@ void Parts(int rounds) {
       const double us = MedianUs(rounds, [&] {
         for (int k = 0; k < kernels; ++k) at.Launch(stream);
         if (*what == 'r') CU(cuMemcpyDtoHAsync, &loss, at.memory, sizeof(loss), stream);
-        if (*what == 'u') {
-          CU(cuMemcpyHtoDAsync, at.memory, host.data(), host.size(), stream);
-        }
+        if (*what == 'u') CU(cuMemcpyHtoDAsync, at.memory, host.data(), host.size(), stream);
         at.Synchronize(stream);
       });
       std::printf("%s\"%s_%d_us\": %.2f", separator, what, kernels, us);
@@ -215,11 +213,10 @@ void Bulk(size_t bytes) {
   std::memset(pinned, 4, bytes);
   auto rate = [&](void* host, bool up) {
     const double us = MedianUs(9, [&] {
-      if (up) {
+      if (up)
         CU(cuMemcpyHtoDAsync, memory, host, bytes, nullptr);
-      } else {
+      else
         CU(cuMemcpyDtoHAsync, host, memory, bytes, nullptr);
-      }
       at.Synchronize();
     });
     return static_cast<double>(bytes) / us / 1e3;

@@ -33,9 +33,7 @@ class Alarm {
  public:
   Alarm(EventQueue& time, std::function<void()> ring) : time_(time), ring_(std::move(ring)) {}
   void Set(Ns when) {
-    if (when == kNever || (at_ != kNever && at_ <= when)) {
-      return;
-    }
+    if (when == kNever || (at_ != kNever && at_ <= when)) return;
     at_ = std::max(when, time_.now() + 1);
     time_.At(at_, [this, when = at_] {
       if (when == at_) {
@@ -61,9 +59,8 @@ class Leases final : public Policy {
           scheduler_.Tick(bench_.time.now());
           SetSchedulerAlarm();
         }) {
-    for (size_t i = 0; i < bench.tenants.size(); ++i) {
+    for (size_t i = 0; i < bench.tenants.size(); ++i)
       sessions_.push_back(std::make_unique<Session>(bench_.time, Hooks(i), [this, i] { Pump(i); }));
-    }
   }
 
   void Start() override {
@@ -127,13 +124,9 @@ class Leases final : public Policy {
     Program& program = *bench_.tenants[tenant].program;
     while (const Piece* head = program.Head()) {
       uint64_t key = head->key;
-      if (!session.gate.Admit(0, key)) {
-        break;
-      }
+      if (!session.gate.Admit(0, key)) break;
       Launch(tenant, *head);
-      if (session.gate.Submitted(0, key)) {
-        Serve(tenant);
-      }
+      if (session.gate.Submitted(0, key)) Serve(tenant);
     }
     Serve(tenant);
     session.alarm.Set(session.gate.ServeAt());

@@ -25,12 +25,9 @@ class Launcher : public Policy {
   void OnWork(size_t tenant) override {
     Program& program = *bench_.tenants[tenant].program;
     while (const Piece* head = program.Head()) {
-      if (bench_.device.queued(tenant) >= Depth(tenant)) {
+      if (bench_.device.queued(tenant) >= Depth(tenant))
         return;  // the next completion comes back here
-      }
-      if (!MayLaunch(tenant, *head)) {
-        return PollLater(tenant);
-      }
+      if (!MayLaunch(tenant, *head)) return PollLater(tenant);
       Piece piece = *head;
       auto done = program.Pop();
       bench_.device.Submit(tenant, piece.duration_ns, [this, tenant, done] {
@@ -46,9 +43,7 @@ class Launcher : public Policy {
   virtual bool Polls() const { return true; }
 
   void PollLater(size_t tenant) {
-    if (!Polls() || polls_[tenant]) {
-      return;
-    }
+    if (!Polls() || polls_[tenant]) return;
     polls_[tenant] = true;
     bench_.time.In(kPoll, [this, tenant] {
       polls_[tenant] = false;
@@ -104,12 +99,8 @@ class BlockTokens final : public Launcher {
   };
 
   bool MayLaunch(size_t tenant, const Piece& piece) override {
-    if (bench_.tenants[tenant].quota.limit_milli >= quota::kWholeMilli) {
-      return true;
-    }
-    if (states_[tenant].tokens < 0) {
-      return false;
-    }
+    if (bench_.tenants[tenant].quota.limit_milli >= quota::kWholeMilli) return true;
+    if (states_[tenant].tokens < 0) return false;
     states_[tenant].tokens -= piece.blocks;
     return true;
   }
@@ -121,17 +112,12 @@ class BlockTokens final : public Launcher {
       double used = sampler_.percent(i);
       double apart = std::max(5.0, std::abs(limit - used));
       double step = kSms * kSms * kThreads * apart / 2560;
-      if (apart > limit / 2) {
-        step *= 2 * apart / (limit + 1);
-      }
-      if (used <= limit) {
+      if (apart > limit / 2) step *= 2 * apart / (limit + 1);
+      if (used <= limit)
         state.share = std::min(state.share + step, state.capacity);
-      } else {
+      else
         state.share = std::max(state.share - step, 0.0);
-      }
-      if (state.share >= state.capacity && state.tokens < 0) {
-        state.capacity *= 2;
-      }
+      if (state.share >= state.capacity && state.tokens < 0) state.capacity *= 2;
       state.tokens = std::min(state.tokens + state.share, state.capacity);
     }
     bench_.time.In(kTick, [this] { Control(); });
@@ -160,15 +146,11 @@ class SampledPid final : public Launcher {
   };
 
   bool MayLaunch(size_t tenant, const Piece& piece) override {
-    if (bench_.tenants[tenant].quota.limit_milli >= quota::kWholeMilli) {
-      return true;
-    }
+    if (bench_.tenants[tenant].quota.limit_milli >= quota::kWholeMilli) return true;
     double threads = static_cast<double>(piece.blocks) * piece.threads;
     double cost = 0.1 + 9.9 * (1 - std::exp(-threads / 400000));
     State& state = states_[tenant];
-    if (state.tokens < cost) {
-      return false;
-    }
+    if (state.tokens < cost) return false;
     state.tokens -= cost;
     state.drained += cost;
     return true;
@@ -230,30 +212,22 @@ class Lock final : public Launcher {
   void Give() {
     holder_ = kNobody;
     draining_ = false;
-    if (line_.empty()) {
-      return;
-    }
+    if (line_.empty()) return;
     holder_ = line_.front();
     line_.erase(line_.begin());
     waits_[holder_] = false;
     launched_ = true;
     bench_.time.In(0, [this, tenant = holder_] { OnWork(tenant); });
     bench_.time.In(quantum_ns_, [this, turn = ++turns_] {
-      if (turn == turns_) {
-        EndTurn(turn);
-      }
+      if (turn == turns_) EndTurn(turn);
     });
   }
 
   // Nobody waits: the holder goes on, and is asked again.
   void EndTurn(uint64_t turn) {
-    if (turn != turns_ || holder_ == kNobody) {
-      return;
-    }
+    if (turn != turns_ || holder_ == kNobody) return;
     draining_ = !line_.empty();
-    if (draining_ && bench_.device.queued(holder_) == 0) {
-      return Give();
-    }
+    if (draining_ && bench_.device.queued(holder_) == 0) return Give();
     bench_.time.In(kMillisecond, [this, turn] { EndTurn(turn); });
   }
 
@@ -291,21 +265,11 @@ std::unique_ptr<Policy> MakeSampledPid(Bench bench, Ns sample_ns) {
 }
 
 std::unique_ptr<Policy> MakePolicy(const std::string& name, Bench bench) {
-  if (name == "farcall") {
-    return MakeLeases(bench);
-  }
-  if (name == "block_tokens") {
-    return MakeBlockTokens(bench, kSecond / 6);
-  }
-  if (name == "block_tokens_1s") {
-    return MakeBlockTokens(bench, kSecond);
-  }
-  if (name == "lock_30s") {
-    return MakeLock(bench, 30 * kSecond);
-  }
-  if (name == "sampled_pid") {
-    return MakeSampledPid(bench, kSecond / 6);
-  }
+  if (name == "farcall") return MakeLeases(bench);
+  if (name == "block_tokens") return MakeBlockTokens(bench, kSecond / 6);
+  if (name == "block_tokens_1s") return MakeBlockTokens(bench, kSecond);
+  if (name == "lock_30s") return MakeLock(bench, 30 * kSecond);
+  if (name == "sampled_pid") return MakeSampledPid(bench, kSecond / 6);
   return name == "free" ? MakeFree(bench) : nullptr;
 }
 

@@ -52,13 +52,9 @@ std::function<void()> Program::Pop() {
 }
 
 void Program::PieceDone() {
-  if (--outstanding_ != 0 || to_launch_ != 0) {
-    return;
-  }
+  if (--outstanding_ != 0 || to_launch_ != 0) return;
   ++iterations_done_;
-  if (begun_ >= keep_from_) {
-    iteration_ns_.push_back(time_.now() - begun_);
-  }
+  if (begun_ >= keep_from_) iteration_ns_.push_back(time_.now() - begun_);
   if (iterations_done_ == load_.iterations) {
     finished_at_ = time_.now();
     return;

@@ -8,16 +8,13 @@ namespace farcall::sharing {
 
 void SimDevice::Submit(size_t tenant, Ns duration_ns, std::function<void()> done) {
   tenants_[tenant].queue.push_back({std::max<Ns>(duration_ns, 1), std::move(done)});
-  if (!running_) {
-    RunNext();
-  }
+  if (!running_) RunNext();
 }
 
 Ns SimDevice::busy_ns(size_t tenant) const {
   Ns running = 0;
-  if (running_ && tenant == current_ && time_.now() > run_begun_) {
+  if (running_ && tenant == current_ && time_.now() > run_begun_)
     running = std::min(time_.now() - run_begun_, run_ns_);
-  }
   return tenants_[tenant].busy_ns + running;
 }
 
@@ -27,15 +24,11 @@ void SimDevice::RunNext() {
   if (tenants_[current_].queue.empty() || slice_left_ <= 0) {
     for (size_t step = 1; step <= tenants_.size(); ++step) {
       next = (current_ + step) % tenants_.size();
-      if (!tenants_[next].queue.empty()) {
-        break;
-      }
+      if (!tenants_[next].queue.empty()) break;
     }
     slice_left_ = kSlice;
   }
-  if (tenants_[next].queue.empty()) {
-    return;
-  }
+  if (tenants_[next].queue.empty()) return;
   Ns price = next == current_ ? 0 : kSwitch;
   switches_ += next == current_ ? 0 : 1;
   current_ = next;
@@ -59,9 +52,7 @@ void SimDevice::EndRun() {
   }
   // Work behind it runs on without a pause; what `done` submits comes after.
   RunNext();
-  if (done) {
-    done();
-  }
+  if (done) done();
 }
 
 }  // namespace farcall::sharing

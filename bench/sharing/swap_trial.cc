@@ -52,9 +52,8 @@ class SwapSimulation {
 
   SwapResult Run() {
     SwapResult result;
-    for (const SwapJob& job : trial_.jobs) {
+    for (const SwapJob& job : trial_.jobs)
       result.serial_ns += (job.device_ns + job.host_ns) * job.turns;
-    }
     size_t running = workers_.size();
     for (; running != 0 && now_ < kLongest; now_ += kStep) {
       running = 0;
@@ -126,12 +125,8 @@ class SwapSimulation {
 
   // Those that are on the device at once divide it.
   void Step(int id, Worker& worker) {
-    if (worker.moves != Moves::kNo && now_ >= worker.moves_until) {
-      End(id, worker);
-    }
-    if (worker.turns == worker.job.turns) {
-      return;
-    }
+    if (worker.moves != Moves::kNo && now_ >= worker.moves_until) End(id, worker);
+    if (worker.turns == worker.job.turns) return;
     if (worker.held == 0) {
       std::string why;
       bool there =
@@ -149,9 +144,8 @@ class SwapSimulation {
       return NextPhase(id, worker, worker.job.host_ns);
     }
     if (IsIn(worker)) {
-      if (std::exchange(worker.told_idle, false)) {
+      if (std::exchange(worker.told_idle, false))
         scheduler_.OnMessage(id, control::Idle{.is_idle = false}, now_);
-      }
       worker.quiet_ns = 0;
       worker.done_ns += kStep / std::max(on_device_, 1);
       NextPhase(id, worker, worker.job.device_ns);
@@ -161,9 +155,7 @@ class SwapSimulation {
   }
 
   void NextPhase(int id, Worker& worker, Ns length) {
-    if (worker.done_ns < length) {
-      return;
-    }
+    if (worker.done_ns < length) return;
     worker.done_ns = 0;
     worker.turns += worker.on_host ? 1 : 0;
     worker.on_host = !worker.on_host;

@@ -11,11 +11,8 @@ namespace farcall::sharing {
 namespace {
 
 bool AllFinished(const std::vector<std::unique_ptr<Program>>& programs, const Trial& trial) {
-  for (size_t i = 0; i < programs.size(); ++i) {
-    if (trial.tenants[i].load.iterations != 0 && programs[i]->finished_at() == 0) {
-      return false;
-    }
-  }
+  for (size_t i = 0; i < programs.size(); ++i)
+    if (trial.tenants[i].load.iterations != 0 && programs[i]->finished_at() == 0) return false;
   return true;
 }
 
@@ -36,18 +33,15 @@ TrialResult Run(const Trial& trial) {
   std::unique_ptr<Policy> policy = trial.policy == "farcall" ? MakeLeases(bench, trial.scheduler)
                                                              : MakePolicy(trial.policy, bench);
   policy->Start();
-  for (size_t i = 0; i < programs.size(); ++i) {
+  for (size_t i = 0; i < programs.size(); ++i)
     programs[i]->Start([&policy, i] { policy->OnWork(i); });
-  }
   time.RunUntil(trial.warm_up_ns);
 
   TrialResult result;
   result.tick_ns = trial.tick_ns;
   result.tenants.resize(programs.size());
   std::vector<Ns> seen(programs.size());
-  for (size_t i = 0; i < programs.size(); ++i) {
-    seen[i] = device.busy_ns(i);
-  }
+  for (size_t i = 0; i < programs.size(); ++i) seen[i] = device.busy_ns(i);
   Ns busy = 0;
   while (time.now() < trial.warm_up_ns + trial.length_ns &&
          !(trial.until_finished && AllFinished(programs, trial))) {
@@ -66,9 +60,7 @@ TrialResult Run(const Trial& trial) {
     result.tenants[i].finished_at = programs[i]->finished_at();
     result.ended_at = std::max(result.ended_at, programs[i]->finished_at());
   }
-  if (!trial.until_finished) {
-    result.ended_at = time.now();
-  }
+  if (!trial.until_finished) result.ended_at = time.now();
   result.busy_part =
       static_cast<double>(busy) / static_cast<double>(result.ended_at - trial.warm_up_ns);
   return result;
@@ -85,9 +77,7 @@ ErrorPoints ShareError(const TrialResult& result, size_t tenant, double wanted, 
     Ns busy = 0, all = 0;
     for (size_t i = at; i < at + ticks; ++i) {
       busy += own[i];
-      for (const TenantResult& each : result.tenants) {
-        all += each.busy_ns[i];
-      }
+      for (const TenantResult& each : result.tenants) all += each.busy_ns[i];
     }
     double part = 100.0 * static_cast<double>(busy) /
                   static_cast<double>(of_busy ? std::max<Ns>(all, 1) : window_ns);
@@ -128,16 +118,12 @@ Jain JainIndex(const TrialResult& result, const std::vector<double>& weights, Ns
 
 double Mean(const std::vector<Ns>& values) {
   double sum = 0;
-  for (Ns value : values) {
-    sum += static_cast<double>(value);
-  }
+  for (Ns value : values) sum += static_cast<double>(value);
   return values.empty() ? 0 : sum / static_cast<double>(values.size());
 }
 
 double Percentile(std::vector<Ns> values, double part) {
-  if (values.empty()) {
-    return 0;
-  }
+  if (values.empty()) return 0;
   auto at = values.begin() + static_cast<ptrdiff_t>(part * static_cast<double>(values.size() - 1));
   std::nth_element(values.begin(), at, values.end());
   return static_cast<double>(*at);

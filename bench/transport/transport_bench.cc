@@ -47,24 +47,16 @@ size_t ReceiveSome(Channel& channel, std::span<std::byte> into, uint32_t spin_us
   Clock::time_point stop = Clock::now() + std::chrono::microseconds(spin_us);
   for (;;) {
     Result<size_t> got = channel.TryReceive(into);
-    if (!got.ok()) {
-      return 0;
-    }
-    if (*got != 0) {
-      return *got;
-    }
-    if (Clock::now() >= stop) {
-      channel.WaitReadable(Later());
-    }
+    if (!got.ok()) return 0;
+    if (*got != 0) return *got;
+    if (Clock::now() >= stop) channel.WaitReadable(Later());
   }
 }
 
 void ReceiveExactly(Channel& channel, std::span<std::byte> into, uint32_t spin_us) {
   while (!into.empty()) {
     size_t got = ReceiveSome(channel, into, spin_us);
-    if (got == 0) {
-      return;
-    }
+    if (got == 0) return;
     into = into.subspan(got);
   }
 }
@@ -95,19 +87,16 @@ double RawRoundTrip(Listener& listener, uint32_t spin_us) {
 // connection.
 double RawTransfer(Listener& listener, uint32_t lanes) {
   std::vector<Connection> connections;
-  for (uint32_t i = 0; i < lanes; ++i) {
-    connections.push_back(Connect(listener));
-  }
+  for (uint32_t i = 0; i < lanes; ++i) connections.push_back(Connect(listener));
   std::vector<std::byte> source(kTransferBytes, std::byte{1}), target(kTransferBytes);
   Clock::time_point start = Clock::now();
   size_t each = kTransferBytes / lanes;
   std::vector<std::thread> threads;
   for (uint32_t i = 0; i < lanes; ++i) {
     threads.emplace_back([&, i] {
-      for (int t = 0; t < kTransfers; ++t) {
+      for (int t = 0; t < kTransfers; ++t)
         (void)ReceiveAll(*connections[i].server, std::span(target).subspan(i * each, each),
                          Later());
-      }
     });
     threads.emplace_back([&, i] {
       for (int t = 0; t < kTransfers; ++t) {
@@ -116,9 +105,7 @@ double RawTransfer(Listener& listener, uint32_t lanes) {
       }
     });
   }
-  for (std::thread& thread : threads) {
-    thread.join();
-  }
+  for (std::thread& thread : threads) thread.join();
   return static_cast<double>(kTransferBytes) * kTransfers / Seconds(start) / 1e9;
 }
 
@@ -127,9 +114,7 @@ class Sink final : public LinkObserver {
   explicit Sink(std::span<std::byte> target) : target_(target) {}
   Status OnFrame(const FrameView&) override {
     ++frames;
-    if (echo != nullptr) {
-      return Send(*echo, 16);
-    }
+    if (echo != nullptr) return Send(*echo, 16);
     return {};
   }
   std::span<std::byte> ChunkDestination(const ChunkHeader& header) override {
@@ -177,40 +162,29 @@ Figures MeasureLink(Listener& listener, const LinkOptions& base) {
   Figures figures;
   server_sink.echo = server.get();
   std::thread pump([&] {
-    while (server->closed().ok()) {
-      (void)server->Pump(Clock::now() + std::chrono::seconds(1));
-    }
+    while (server->closed().ok()) (void)server->Pump(Clock::now() + std::chrono::seconds(1));
   });
   std::vector<double> us;
   for (uint64_t i = 1; i <= kRoundTrips; ++i) {
     Clock::time_point start = Clock::now();
     (void)Sink::Send(*client, 16);  // with the frame's header 64 bytes
-    while (client_sink.frames < i) {
-      (void)client->Pump(Later());
-    }
+    while (client_sink.frames < i) (void)client->Pump(Later());
     us.push_back(Seconds(start) * 1e6);
   }
   std::nth_element(us.begin(), us.begin() + kRoundTrips / 2, us.end());
   figures.round_trip_us = us[kRoundTrips / 2];
   server_sink.echo = nullptr;
   std::thread acknowledgements([&] {
-    while (client->closed().ok()) {
-      (void)client->Pump(Clock::now() + std::chrono::seconds(1));
-    }
+    while (client->closed().ok()) (void)client->Pump(Clock::now() + std::chrono::seconds(1));
   });
   uint64_t frames = kStreamBytes / kBatchBytes, before = server_sink.frames;
   Clock::time_point start = Clock::now();
-  for (uint64_t i = 0; i < frames; ++i) {
-    (void)Sink::Send(*client, kBatchBytes);
-  }
-  while (server_sink.frames < before + frames) {
-    std::this_thread::yield();
-  }
+  for (uint64_t i = 0; i < frames; ++i) (void)Sink::Send(*client, kBatchBytes);
+  while (server_sink.frames < before + frames) std::this_thread::yield();
   figures.frames_gbps = static_cast<double>(kStreamBytes) / Seconds(start) / 1e9;
   start = Clock::now();
-  for (int t = 0; t < kTransfers; ++t) {
+  for (int t = 0; t < kTransfers; ++t)
     (void)client->SendTransfer(1, 0, source, Link::Retain::kBorrowed);
-  }
   figures.transfer_gbps = static_cast<double>(kTransferBytes) * kTransfers / Seconds(start) / 1e9;
   client->Close({Code::kDisconnected, "measured"});
   pump.join();

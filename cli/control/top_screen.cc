@@ -88,17 +88,16 @@ TopScreen::Wish TopScreen::Press(const std::string& key) {
   message_.clear();
   if (key == "q" || key == "Q" || key == "\x03") return Wish::kQuit;
   if (key == "p") return Wish::kPark;
-  if (key == "s") {
+  if (key == "s")
     options_.sort = NextSort(options_.sort);
-  } else if (key == "j" || key == "\033[B" || key == "\033OB") {
+  else if (key == "j" || key == "\033[B" || key == "\033OB")
     ++move_;
-  } else if (key == "k" || key == "\033[A" || key == "\033OA") {
+  else if (key == "k" || key == "\033[A" || key == "\033OA")
     --move_;
-  } else if (key == "\r" || key == "\n") {
+  else if (key == "\r" || key == "\n")
     shows_sessions_ = !shows_sessions_;
-  } else {
+  else
     return Wish::kNothing;
-  }
   return Wish::kRedraw;
 }
 

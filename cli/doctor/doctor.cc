@@ -213,10 +213,9 @@ bool ExamineEndpoint(ProgramQuestion& question, const Settings& settings, Findin
   findings.Sum(server->url + "  (" + server->source + ")");
   question.endpoint = server->url;
   ExamineToken(settings, findings);
-  for (const std::string& url : SplitEndpoints(server->url)) {
+  for (const std::string& url : SplitEndpoints(server->url))
     if (findings.good())
       ExamineServer({url, server->source, server->token, server->transport}, settings, findings);
-  }
   return findings.good();
 }
 

@@ -118,13 +118,11 @@ void TellNotFound(const LibraryLookup& lookup, const std::string& line, bool sho
 
 void TellLibraries(const std::vector<LibraryLookup>& lookups, bool thin, Findings& findings) {
   std::set<std::string> ours = OurLibraries(DriverLibraryFolder()), foreign;
-  if (thin) {
+  if (thin)
     for (const std::string& name : FindThinLibraries(ThinLibraryFolder()).ours) ours.insert(name);
-  }
   std::set<std::string> loaded;  // of ours, by name
-  for (const LibraryLookup& lookup : lookups) {
+  for (const LibraryLookup& lookup : lookups)
     if (!lookup.file.empty() && IsOurs(lookup.file)) loaded.insert(FileName(lookup.name));
-  }
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   bool driver = false;
   for (const LibraryLookup& lookup : lookups) {
@@ -181,9 +179,8 @@ std::map<std::string, std::string> LinkedInVain(const std::vector<LibraryLookup>
   for (const std::string& object : objects) {
     Result<std::vector<std::string>> symbols = UndefinedSymbols(object);
     if (!symbols.ok()) continue;
-    for (const std::string& symbol : *symbols) {
+    for (const std::string& symbol : *symbols)
       if (known.count(symbol) > 0 && served.count(symbol) == 0) missing[symbol] = object;
-    }
   }
   return missing;
 }
@@ -237,11 +234,10 @@ void TellLog(const ProgramReport& report, Findings& findings) {
     const std::string what =
         (remedy.empty() || is_full ? "the program met: " : "the device refused: ") +
         WithoutHead(line);
-    if (!grave && ended_well) {
+    if (!grave && ended_well)
       findings.Warn(what, remedy);
-    } else {
+    else
       findings.Say(false, what, remedy);
-    }
   }
   if (lines.empty()) findings.Say(true, "nothing it asked for was refused");
   findings.Attach("met", std::move(lines));

@@ -28,11 +28,10 @@ class Findings {
   // For machines only: what the lines above say in words. Lists of one key are joined.
   void Attach(const std::string& key, nlohmann::ordered_json value) {
     nlohmann::ordered_json& kept = extra_[key];
-    if (kept.is_array() && value.is_array()) {
+    if (kept.is_array() && value.is_array())
       kept.insert(kept.end(), value.begin(), value.end());
-    } else {
+    else
       kept = std::move(value);
-    }
   }
 
   bool good() const { return failures_ == 0; }

@@ -12,12 +12,8 @@ using server::ServeSetting;
 CLI::Option* AddFlag(CLI::App* command, const ServeSetting& setting, ServeFlags::Typed* typed) {
   const std::string name = server::FlagOf(setting);
   const std::string help(setting.help);
-  if (setting.flag != nullptr) {
-    return command->add_flag(name, typed->flag, help);
-  }
-  if (setting.list != nullptr) {
-    return command->add_option(name, typed->list, help);
-  }
+  if (setting.flag != nullptr) return command->add_flag(name, typed->flag, help);
+  if (setting.list != nullptr) return command->add_option(name, typed->list, help);
   if (setting.number != nullptr) {
     return command->add_option(name, typed->number, help)
         ->check(CLI::Range(static_cast<int>(setting.least), static_cast<int>(setting.most)));
@@ -26,15 +22,9 @@ CLI::Option* AddFlag(CLI::App* command, const ServeSetting& setting, ServeFlags:
 }
 
 SettingValue ValueOf(const ServeSetting& setting, const ServeFlags::Typed& typed) {
-  if (setting.flag != nullptr) {
-    return typed.flag;
-  }
-  if (setting.list != nullptr) {
-    return typed.list;
-  }
-  if (setting.number != nullptr) {
-    return static_cast<int64_t>(typed.number);
-  }
+  if (setting.flag != nullptr) return typed.flag;
+  if (setting.list != nullptr) return typed.list;
+  if (setting.number != nullptr) return static_cast<int64_t>(typed.number);
   return typed.text;
 }
 
@@ -42,14 +32,10 @@ SettingValue ValueOf(const ServeSetting& setting, const ServeFlags::Typed& typed
 
 void AddServeFlags(CLI::App* command, ServeFlags* flags) {
   for (const ServeSetting& setting : server::ServeSettings()) {
-    if (setting.group.empty()) {
-      continue;
-    }
+    if (setting.group.empty()) continue;
     command->option_defaults()->group(std::string(setting.group));
     CLI::Option* option = AddFlag(command, setting, &flags->typed[setting.name]);
-    if (!setting.shown_default.empty()) {
-      option->default_str(std::string(setting.shown_default));
-    }
+    if (!setting.shown_default.empty()) option->default_str(std::string(setting.shown_default));
   }
   command->option_defaults()->group("Where");
   command->add_option("--config", flags->config,
@@ -63,14 +49,10 @@ void AddServeFlags(CLI::App* command, ServeFlags* flags) {
 Status ApplyServeFlags(const CLI::App& command, const ServeFlags& flags,
                        server::ServeOptions* options) {
   for (const ServeSetting& setting : server::ServeSettings()) {
-    if (setting.group.empty() || command.count(server::FlagOf(setting)) == 0) {
-      continue;
-    }
+    if (setting.group.empty() || command.count(server::FlagOf(setting)) == 0) continue;
     const SettingValue value = ValueOf(setting, flags.typed.at(setting.name));
     const auto* text = std::get_if<std::string>(&value);
-    if (text == nullptr || !text->empty()) {
-      FARCALL_TRY(server::ApplyFlag(setting, value, options));
-    }
+    if (text == nullptr || !text->empty()) FARCALL_TRY(server::ApplyFlag(setting, value, options));
   }
   options->report = flags.report;
   return {};

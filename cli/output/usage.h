@@ -26,11 +26,10 @@ class WrappedHelp final : public CLI::Formatter {
     std::string name = "  " + make_option_name(option, is_positional) + make_option_opts(option);
     std::string text;
     size_t column = kColumn;
-    if (name.size() + 1 < kColumn) {
+    if (name.size() + 1 < kColumn)
       name.resize(kColumn, ' ');
-    } else {
+    else
       name += "\n" + std::string(kColumn, ' ');
-    }
     std::istringstream words(make_option_desc(option));
     for (std::string word; words >> word; column += word.size() + 1) {
       if (column + word.size() > kWidth) {

@@ -37,12 +37,11 @@ void Print(const pb::Gang& gang) {
 // A word of a shell's, whatever is in it.
 std::string Quoted(const std::string& text) {
   std::string quoted = "'";
-  for (char c : text) {
+  for (char c : text)
     if (c == '\'')
       quoted += "'\\''";
     else
       quoted += c;
-  }
   return quoted + "'";
 }
 

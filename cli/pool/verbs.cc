@@ -330,7 +330,7 @@ void AddPlan(CLI::App& app, int& exit_code) {
 }
 
 void AddOfClaim(CLI::App& app, int& exit_code, const char* name, const char* does,
-                std::function<int(const PoolOptions&, const std::string&)> run) {
+                const std::function<int(const PoolOptions&, const std::string&)>& run) {
   CLI::App* command = app.add_subcommand(name, does);
   auto pool = AddPoolOptions(command);
   auto id = std::make_shared<std::string>();

@@ -41,20 +41,18 @@ std::string Absolute(const std::string& file) {
 bool HasToolkit() {
   const char* path = std::getenv("PATH");
   std::istringstream folders(path == nullptr ? "" : path);
-  for (std::string folder; std::getline(folders, folder, ':');) {
+  for (std::string folder; std::getline(folders, folder, ':');)
     if (access((folder + "/nvcc").c_str(), X_OK) == 0 &&
         access((folder + "/../include/cuda_runtime.h").c_str(), R_OK) == 0)
       return true;
-  }
   return false;
 }
 
 // For programs that look for CUDA's headers to compile with (CuPy) where there are none: a folder
 // that stands for the server's. Empty: there are some, or the user has said where.
 std::string HeadersFolder() {
-  for (const char* name : {"CUDA_PATH", "CUDA_HOME"}) {
+  for (const char* name : {"CUDA_PATH", "CUDA_HOME"})
     if (std::getenv(name) != nullptr) return "";
-  }
   if (HasToolkit()) return "";
   std::string folder = DriverLibraryFolder() + "/../../share/farcall/cuda";
   char* real = realpath(folder.c_str(), nullptr);
@@ -70,9 +68,8 @@ std::string XlaDataFlags(const std::string& endpoint) {
   const std::string folder = CudaDataRoot(endpoint);
   const size_t first = flags.find_first_not_of(" \t\n");
   if (folder.empty() || flags.find("--xla_gpu_cuda_data_dir") != std::string::npos ||
-      (first != std::string::npos && flags[first] != '-')) {
+      (first != std::string::npos && flags[first] != '-'))
     return "";
-  }
   return flags + (flags.empty() ? "" : " ") + "--xla_gpu_cuda_data_dir=" + folder;
 }
 
@@ -103,9 +100,8 @@ std::vector<std::pair<const char*, std::string>> TlsFilesOf(const ClientSettings
 }  // namespace
 
 void UseTlsFiles(const ClientSettings& settings) {
-  for (const auto& [name, file] : TlsFilesOf(settings)) {
+  for (const auto& [name, file] : TlsFilesOf(settings))
     if (!file.empty()) setenv(name, file.c_str(), 1);
-  }
 }
 
 void AddTlsFlags(CLI::App* command, ClientSettings* settings) {

@@ -73,9 +73,8 @@ Result<std::vector<std::string>> UndefinedSymbols(const std::string& path) {
     if (section.sh_link >= sections.size() ||
         !file.ReadAll(section.sh_offset, section.sh_size, &symbols) ||
         !file.ReadAll(sections[section.sh_link].sh_offset, sections[section.sh_link].sh_size,
-                      &names)) {
+                      &names))
       return kOutside;
-    }
     return Undefined(symbols, names);
   }
   return std::vector<std::string>();

@@ -127,9 +127,8 @@ Variables DryEnvironment() {
 }
 
 Variables DeviceNodeEnvironment(const std::string& program) {
-  for (const char* node : {"/dev/nvidia0", "/dev/nvidiactl", "/dev/dxg"}) {
+  for (const char* node : {"/dev/nvidia0", "/dev/nvidiactl", "/dev/dxg"})
     if (access(node, F_OK) == 0) return {};
-  }
   std::string library = DriverLibraryFolder() + "/libfarcall-device-node.so";
   if (access(library.c_str(), R_OK) != 0 || IsSanitized(program)) return {};
   // The loader would take such a path for two.

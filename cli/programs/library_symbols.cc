@@ -35,8 +35,7 @@ Lookup LibcDlsym() {
 extern "C" __attribute__((visibility("default"))) void* dlsym(
     void* __restrict handle, const char* __restrict name) noexcept {
   const Lookup lookup = LibcDlsym();
-  if (handle == RTLD_NEXT || handle == RTLD_DEFAULT) {
+  if (handle == RTLD_NEXT || handle == RTLD_DEFAULT)
     return lookup(handle, name);  // a jump: who asks is told by the return address
-  }
   return farcall::server::LibraryMemory::Instead(name, lookup(handle, name));
 }

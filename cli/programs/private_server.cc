@@ -71,9 +71,8 @@ Status PrivateServer::Start(const std::string& device, const std::string& mem,
   // In memory, so that neither the process list nor a disk shows it.
   int secret = memfd_create("farcall-token", 0);
   if (secret < 0 ||
-      write(secret, token_.data(), token_.size()) != static_cast<ssize_t>(token_.size())) {
+      write(secret, token_.data(), token_.size()) != static_cast<ssize_t>(token_.size()))
     return {Code::kUnavailable, "no memory file for the private server's token"};
-  }
   std::string token_file = "/proc/self/fd/" + std::to_string(secret);
   std::vector<const char*> arguments = {"farcall",
                                         "serve",

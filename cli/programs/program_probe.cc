@@ -55,9 +55,8 @@ bool SameLookup(const LibraryLookup& a, const LibraryLookup& b) {
 
 std::vector<LibraryLookup> ReadLookups(const fs::path& folder) {
   std::vector<fs::path> logs;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder))
     if (entry.path().filename().string().rfind("loader.", 0) == 0) logs.push_back(entry.path());
-  }
   std::sort(logs.begin(), logs.end());
   std::vector<LibraryLookup> all;
   for (const fs::path& path : logs) {
@@ -73,9 +72,8 @@ std::vector<LibraryLookup> ReadLookups(const fs::path& folder) {
 std::vector<std::string> ReadLines(const fs::path& path) {
   std::vector<std::string> lines;
   std::ifstream log(path);
-  for (std::string line; std::getline(log, line);) {
+  for (std::string line; std::getline(log, line);)
     if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(line);
-  }
   return lines;
 }
 

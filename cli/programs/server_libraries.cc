@@ -118,9 +118,8 @@ std::string LibraryLine(const ServerLibrary& library) {
 
 nlohmann::ordered_json LibraryList(const std::vector<ServerLibrary>& libraries) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const ServerLibrary& library : libraries) {
+  for (const ServerLibrary& library : libraries)
     list.push_back({{"name", library.name}, {"version", library.version}});
-  }
   return list;
 }
 

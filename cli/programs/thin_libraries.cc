@@ -33,11 +33,10 @@ ThinLibraries FindThinLibraries(const std::string& folder) {
 }
 
 std::string WholeOf(const std::string& name) {
-  for (const auto& part : kThinParts) {
+  for (const auto& part : kThinParts)
     if (name.compare(0, std::strlen(part.start), part.start) == 0 &&
         name.find(part.inside) != std::string::npos)
       return part.whole;
-  }
   return name;
 }
 

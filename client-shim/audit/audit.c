@@ -92,20 +92,18 @@ static bool IsDevice(const char* name, const char* base) {
 }
 
 static char* Ours(const char* base, size_t length) {
-  for (int i = 0; i < g_count; ++i) {
+  for (int i = 0; i < g_count; ++i)
     if (strlen(g_names[i]) == length && strncmp(base, g_names[i], length) == 0) return g_paths[i];
-  }
   return NULL;
 }
 
 // `base` as it stands, without its minor version (libcublas.so.13.1.0 is libcublas.so.13), or the
 // library that it is a part of.
 static char* Find(const char* base) {
-  for (int i = 0; i < kThinPartCount; ++i) {
+  for (int i = 0; i < kThinPartCount; ++i)
     if (strncmp(base, kThinParts[i].start, strlen(kThinParts[i].start)) == 0 &&
         strstr(base, kThinParts[i].inside) != NULL)
       return Ours(kThinParts[i].whole, strlen(kThinParts[i].whole));
-  }
   const char* suffix = strstr(base, ".so");
   size_t length = strlen(base);
   char* path = Ours(base, length);

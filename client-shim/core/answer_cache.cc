@@ -152,9 +152,8 @@ void KeepAnswer(uint8_t library, int64_t version, const void* question, size_t q
   std::lock_guard lock(cache.mutex);
   File* file = FileOf(cache, library, version);
   if (file->path.empty() || file->bytes + body.size() > kMaxFileBytes ||
-      file->answers.contains(hash)) {
+      file->answers.contains(hash))
     return;
-  }
   file->answers.emplace(hash, std::string(static_cast<const char*>(answer), answer_bytes));
   file->bytes += body.size();
   if (AppendRecord(file->path, kAnswer, body)) return;

@@ -41,9 +41,8 @@ const Allocation* MemoryMap::HolderLocked(uint64_t address, uint64_t bytes) cons
   for (uint64_t next = at->first + first.bytes;;) {
     ++at;
     if (at == by_base_.end() || at->first != next || at->second.mapped_handle == 0 ||
-        !at->second.accessible) {
+        !at->second.accessible)
       return nullptr;
-    }
     next += at->second.bytes;
     if (bytes <= next - address) return &first;
   }

@@ -42,9 +42,7 @@ bool IsHandle(Handle* handle, Kinds... kinds) {
 template <typename Handle>
 void PutHandles(Builder& body, Handle* const* handles, uint64_t count) {
   body.Put<uint64_t>(count);
-  for (uint64_t i = 0; i < count; ++i) {
-    body.Put<uint64_t>(WireHandle(handles[i]));
-  }
+  for (uint64_t i = 0; i < count; ++i) body.Put<uint64_t>(WireHandle(handles[i]));
 }
 
 // What 0 means to an entry built for the per-thread default stream.

@@ -159,11 +159,10 @@ void FillFolder() {
   if (tried.exchange(true)) return;
   const std::string bytes = Fetch(LibraryFile::kLibdevice);
   if (bytes.empty()) return;
-  if (WriteKept(path, bytes)) {
+  if (WriteKept(path, bytes))
     Log(LogLevel::kInfo, "%s: %zu bytes, of the server's toolkit", path.c_str(), bytes.size());
-  } else {
+  else
     Log(LogLevel::kWarn, "%s cannot be written: %s", path.c_str(), std::strerror(errno));
-  }
 }
 
 }  // namespace

@@ -90,11 +90,10 @@ void Session::AwaitReply(Waiter& waiter) {
       std::erase(pending_, &waiter);
       break;
     }
-    if (!pumping_) [[likely]] {
+    if (!pumping_) [[likely]]
       PumpUntil(waiter);
-    } else {
+    else
       FollowUntilWoken(waiter);
-    }
   }
   ++waits_;
   if (!pumping_) PromoteLocked();

@@ -42,9 +42,8 @@ CUDA_MEMCPY2D BoxOf(const Block& block, bool to_device) {
 
 cublasStatus_t Copy(const Block& block, bool to_device, bool async, cudaStream_t stream) {
   if (block.rows < 0 || block.columns < 0 || block.element_bytes <= 0 || block.from_pitch <= 0 ||
-      block.to_pitch <= 0) {
+      block.to_pitch <= 0)
     return CUBLAS_STATUS_INVALID_VALUE;
-  }
   if (block.rows == 0 || block.columns == 0) return CUBLAS_STATUS_SUCCESS;
   int opened = farcall::thin::Open();
   if (opened != 0) return static_cast<cublasStatus_t>(opened);

@@ -23,9 +23,8 @@ std::atomic<cublasLogCallback> g_log_callback{nullptr};
 CUBLAS_ENTRY cublasStatus_t cublasGetVersion_v2(cublasHandle_t handle, int* version) {
   // Without a handle as well: the real one takes null.
   if (handle != nullptr &&
-      farcall::thin::Find(handle, farcall::cublas::kKind_cublasHandle_t) == nullptr) {
+      farcall::thin::Find(handle, farcall::cublas::kKind_cublasHandle_t) == nullptr)
     return CUBLAS_STATUS_NOT_INITIALIZED;
-  }
   if (version == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
   *version = VersionPart(MAJOR_VERSION) * 10000 + VersionPart(MINOR_VERSION) * 100 +
              VersionPart(PATCH_LEVEL);

@@ -107,9 +107,8 @@ CUBLAS_ENTRY cublasSetWorkspace_v2(cublasHandle_t handle, void* workspace,
   HandleState* state = StateOf(handle);
   if (state == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
   if (reinterpret_cast<uintptr_t>(workspace) % farcall::cublas::kWorkspaceAlignment != 0 ||
-      (workspace == nullptr && workspaceSizeInBytes != 0)) {
+      (workspace == nullptr && workspaceSizeInBytes != 0))
     return CUBLAS_STATUS_INVALID_VALUE;
-  }
   state->workspace = {workspace, workspaceSizeInBytes};
   return CUBLAS_STATUS_SUCCESS;
 }

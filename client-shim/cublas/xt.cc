@@ -89,9 +89,8 @@ cublasStatus_t Wait(cublasHandle_t blas) {
   client::LibraryObject* object = thin::Find(blas, kKind_cublasHandle_t);
   uint16_t function = 0;
   int late = 0;
-  if (object != nullptr && thin::Channel().take_late(object->id.load(), &function, &late)) {
+  if (object != nullptr && thin::Channel().take_late(object->id.load(), &function, &late))
     return static_cast<cublasStatus_t>(late);
-  }
   return status;
 }
 
@@ -150,13 +149,11 @@ cublasStatus_t RunXt(cublasXtHandle_t handle, std::initializer_list<const void*>
   if (std::any_of(scalars.begin(), scalars.end(), [](const void* s) { return s == nullptr; }))
     status = CUBLAS_STATUS_INVALID_VALUE;
   const auto each = [&](cublasStatus_t (XtMatrix::*step)()) {
-    for (XtMatrix* matrix : matrices) {
+    for (XtMatrix* matrix : matrices)
       if (status == CUBLAS_STATUS_SUCCESS) status = (matrix->*step)();
-    }
   };
-  for (const XtMatrix* matrix : matrices) {
+  for (const XtMatrix* matrix : matrices)
     if (status == CUBLAS_STATUS_SUCCESS) status = matrix->Check();
-  }
   if (status != CUBLAS_STATUS_SUCCESS) return status;
   std::lock_guard lock(xt->mutex);
   Entered entered(xt->context);

@@ -90,9 +90,8 @@ constexpr Attribute kEmulation[] = {
 
 template <size_t kCount>
 const Attribute* Find(const Attribute (&table)[kCount], int id) {
-  for (const Attribute& attribute : table) {
+  for (const Attribute& attribute : table)
     if (attribute.id == id) return &attribute;
-  }
   return nullptr;
 }
 

@@ -142,10 +142,10 @@ LT_ENTRY cublasStatus_t cublasLtMatrixTransform(
 }
 
 LT_ENTRY size_t cublasLtGetVersion() {
-  return static_cast<size_t>(VersionPart(0) * 10000 + VersionPart(1) * 100 + VersionPart(2));
+  return size_t{10000} * VersionPart(0) + size_t{100} * VersionPart(1) + VersionPart(2);
 }
 LT_ENTRY size_t cublasLtGetCudartVersion() {
-  return static_cast<size_t>(VersionPart(0) * 1000 + VersionPart(1) * 10);
+  return size_t{1000} * VersionPart(0) + size_t{10} * VersionPart(1);
 }
 LT_ENTRY cublasStatus_t cublasLtGetProperty(libraryPropertyType type, int* value) {
   if (value == nullptr || type < MAJOR_VERSION || type > PATCH_LEVEL)

@@ -21,10 +21,9 @@ CUresult Call_cuDriverGetVersion(int* driverVersion) {
   // Asked before cuInit, so a server that cannot be reached is not yet this call's failure.
   Session* session = ConnectSession() == CUDA_SUCCESS ? CurrentSession() : nullptr;
   uint32_t version = kShimDriverVersion;
-  if (session != nullptr) {
+  if (session != nullptr)
     for (const Session* each : Sessions())
       version = std::min(version, each->welcome().driver_version);
-  }
   *driverVersion = static_cast<int>(version);
   return CUDA_SUCCESS;
 }
@@ -175,10 +174,9 @@ namespace {
 CUresult NoAtomics(unsigned* capabilities, const CUatomicOperation* operations, unsigned count) {
   if (capabilities == nullptr || operations == nullptr || count == 0)
     return CUDA_ERROR_INVALID_VALUE;
-  for (unsigned i = 0; i < count; ++i) {
+  for (unsigned i = 0; i < count; ++i)
     if (operations[i] < 0 || operations[i] >= CU_ATOMIC_OPERATION_MAX)
       return CUDA_ERROR_INVALID_VALUE;
-  }
   std::fill_n(capabilities, count, 0u);
   return CUDA_SUCCESS;
 }
@@ -196,9 +194,8 @@ CUresult Call_cuDeviceGetP2PAtomicCapabilities(unsigned int* capabilities,
                                                unsigned int count, CUdevice srcDevice,
                                                CUdevice dstDevice) {
   if (FindDevice(srcDevice) == nullptr || FindDevice(dstDevice) == nullptr ||
-      srcDevice == dstDevice) {
+      srcDevice == dstDevice)
     return CUDA_ERROR_INVALID_DEVICE;
-  }
   return NoAtomics(capabilities, operations, count);
 }
 

@@ -48,11 +48,10 @@ CUresult Call_cuEventCreate(CUevent* phEvent, unsigned int Flags) {
 
 void NewEvent(CUevent handle, unsigned flags) {
   auto* event = FormerObject<Event>(HandleKind::kEvent, reinterpret_cast<uint64_t>(handle));
-  if (event == nullptr) {
+  if (event == nullptr)
     event = new Event;
-  } else {
+  else
     event->Renew();
-  }
   event->context = CurrentContext();
   event->flags = flags;
   Handles(HandleKind::kEvent).SetObject(reinterpret_cast<uint64_t>(handle), event);
@@ -171,11 +170,10 @@ CUresult Call_cuEventSynchronize(CUevent hEvent) {
   CUresult status = CUDA_SUCCESS;
   EventProgress progress = Look(event, &status);
   if (status != CUDA_SUCCESS) return status;
-  if (progress != EventProgress::kDone) {
+  if (progress != EventProgress::kDone)
     status = AskEvent(CallId::cuEventSynchronize, hEvent);
-  } else {
+  else
     CurrentSession()->DrainOutput();  // what was printed before it came before it
-  }
   TrimPoolsAtWait();
   if (status == CUDA_SUCCESS) PullMirrors();
   return status;
@@ -185,9 +183,8 @@ CUresult Call_cuEventElapsedTime(float* pMilliseconds, CUevent hStart, CUevent h
   Event *start = FindEvent(hStart), *end = FindEvent(hEnd);
   if (pMilliseconds == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (start == nullptr || end == nullptr || !start->recorded.load() || !end->recorded.load() ||
-      ((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING) != 0) {
+      ((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING) != 0)
     return CUDA_ERROR_INVALID_HANDLE;
-  }
   if (start->context->session != end->context->session) return CUDA_ERROR_INVALID_HANDLE;
   const auto from = reinterpret_cast<uint64_t>(hStart);
   if (std::optional<float> known = KnownTime(*start, from, end)) {

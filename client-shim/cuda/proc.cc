@@ -154,9 +154,8 @@ CUresult Call_cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
 
 CUresult Call_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   if (mode == nullptr || *mode < CU_STREAM_CAPTURE_MODE_GLOBAL ||
-      *mode > CU_STREAM_CAPTURE_MODE_RELAXED) {
+      *mode > CU_STREAM_CAPTURE_MODE_RELAXED)
     return CUDA_ERROR_INVALID_VALUE;
-  }
   ThreadState* self = Self();
   auto before = static_cast<CUstreamCaptureMode>(self->capture_mode);
   self->capture_mode = *mode;

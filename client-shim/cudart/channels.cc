@@ -65,9 +65,8 @@ unsigned CountOf(const cudaChannelFormatDesc& d) {
     if (bits[count] != d.x) return 0;
     ++count;
   }
-  for (unsigned i = count; i < 4; ++i) {
+  for (unsigned i = count; i < 4; ++i)
     if (bits[i] != 0) return 0;
-  }
   return count;
 }
 
@@ -101,24 +100,19 @@ cudaError_t FromDriver(const Channels& from, cudaChannelFormatDesc* to) {
            kind};
     return cudaSuccess;
   };
-  for (const Plain& row : kPlain) {
+  for (const Plain& row : kPlain)
     if (row.format == from.format) return fill(row.bits, from.count, row.kind);
-  }
-  for (const Special& row : kSpecial) {
+  for (const Special& row : kSpecial)
     if (row.format == from.format) return fill(row.bits, row.channels, row.kind);
-  }
   return cudaErrorInvalidChannelDescriptor;
 }
 
 size_t BytesOf(CUarray_format format, unsigned channels) {
-  for (const Plain& row : kPlain) {
+  for (const Plain& row : kPlain)
     if (row.format == format) return static_cast<size_t>(row.bits / 8) * channels;
-  }
-  for (const Special& row : kSpecial) {
-    if (row.format == format && !IsBlocks(row.kind) && row.kind != cudaChannelFormatKindNV12) {
+  for (const Special& row : kSpecial)
+    if (row.format == format && !IsBlocks(row.kind) && row.kind != cudaChannelFormatKindNV12)
       return static_cast<size_t>(row.bits / 8) * row.channels;
-    }
-  }
   return 0;
 }
 

@@ -72,15 +72,14 @@ inline constexpr bool MayPass() {
   // Callbacks are checked by eye: their arguments are handles, enumerations and addresses.
   constexpr bool are_callbacks = std::is_function_v<T> && std::is_function_v<F>;
   if constexpr (std::is_same_v<T, F> || std::is_void_v<T> || std::is_void_v<F> || are_addresses ||
-                are_callbacks) {
+                are_callbacks)
     return true;  // an address is bytes to whom it is handed
-  } else if constexpr (std::is_pointer_v<T> && std::is_pointer_v<F>) {
+  else if constexpr (std::is_pointer_v<T> && std::is_pointer_v<F>)
     return MayPass<std::remove_pointer_t<T>, std::remove_pointer_t<F>>();
-  } else if constexpr (std::is_class_v<T> || std::is_union_v<T> || std::is_class_v<F>) {
+  else if constexpr (std::is_class_v<T> || std::is_union_v<T> || std::is_class_v<F>)
     return kSameRecord<T, F> || kSameHandle<T, F>;
-  } else {
+  else
     return (std::is_enum_v<T> || std::is_integral_v<T>)&&sizeof(T) == sizeof(F);
-  }
 }
 
 template <typename To, typename From>

@@ -162,9 +162,8 @@ cudaError_t Call_cudaDeviceReset() {
   int device = 0;
   if (cudaError_t error = CurrentDevice(&device); error != cudaSuccess) return error;
   std::lock_guard<std::mutex> lock(*g_retain);
-  if (g_primary[device].context.exchange(nullptr) != nullptr) {
+  if (g_primary[device].context.exchange(nullptr) != nullptr)
     g_driver.cuDevicePrimaryCtxRelease_v2(device);
-  }
   CUresult result = g_driver.cuDevicePrimaryCtxReset_v2(device);
   g_reset_epoch.fetch_add(1);
   t_thread.device = device;

@@ -34,9 +34,8 @@ inline cudaError_t NeedContext() {
   if (result != CUDA_SUCCESS) [[unlikely]]
     return FromDriver(result);
   if (current != nullptr && t_thread.reset_epoch == g_reset_epoch.load(std::memory_order_relaxed))
-      [[likely]] {
+      [[likely]]
     return cudaSuccess;
-  }
   return BindContext();
 }
 

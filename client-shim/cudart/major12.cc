@@ -86,9 +86,8 @@ void Convert(const cudaDeviceProp& from, DeviceProp12* to) {
 cudaError_t Properties(DeviceProp12* to, int device) {
   if (to == nullptr) return cudaErrorInvalidValue;
   cudaDeviceProp from;
-  if (cudaError_t error = Call_cudaGetDeviceProperties(&from, device); error != cudaSuccess) {
+  if (cudaError_t error = Call_cudaGetDeviceProperties(&from, device); error != cudaSuccess)
     return error;
-  }
   std::memset(to, 0, sizeof(*to));
   Convert(from, to);
   // Those that CUDA 13 no longer tells.
@@ -106,11 +105,9 @@ cudaError_t Properties(DeviceProp12* to, int device) {
        &to->singleToDoublePrecisionPerfRatio},
       {CU_DEVICE_ATTRIBUTE_COOPERATIVE_MULTI_DEVICE_LAUNCH, &to->cooperativeMultiDeviceLaunch},
   };
-  for (const auto& row : gone) {
-    if (g_driver.cuDeviceGetAttribute(row.field, row.attribute, device) != CUDA_SUCCESS) {
+  for (const auto& row : gone)
+    if (g_driver.cuDeviceGetAttribute(row.field, row.attribute, device) != CUDA_SUCCESS)
       *row.field = 0;
-    }
-  }
   return cudaSuccess;
 }
 
@@ -178,9 +175,7 @@ CUDART_OLD(Properties1)(void* to, int device) {
   return Enter<Before::kDriver>([&] {
     DeviceProp12 made;
     cudaError_t error = to == nullptr ? cudaErrorInvalidValue : Properties(&made, device);
-    if (error == cudaSuccess) {
-      std::memcpy(to, &made, offsetof(DeviceProp12, hostRegisterSupported));
-    }
+    if (error == cudaSuccess) std::memcpy(to, &made, offsetof(DeviceProp12, hostRegisterSupported));
     return error;
   });
 }

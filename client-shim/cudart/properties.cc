@@ -160,9 +160,8 @@ cudaError_t Call_cudaGetDeviceProperties(cudaDeviceProp* properties, int device)
   if (device < 0 || device >= DeviceCount()) return cudaErrorInvalidDevice;
   cudaDeviceProp made = {};
   CUresult result = g_driver.cuDeviceGetName(made.name, sizeof(made.name), device);
-  if (result == CUDA_SUCCESS) {
+  if (result == CUDA_SUCCESS)
     result = g_driver.cuDeviceGetUuid_v2(reinterpret_cast<CUuuid*>(&made.uuid), device);
-  }
   if (result == CUDA_SUCCESS) result = g_driver.cuDeviceTotalMem_v2(&made.totalGlobalMem, device);
   for (const Field& field : kFields) {
     int value = 0;
@@ -188,9 +187,8 @@ cudaError_t Call_cudaChooseDevice(int* device, const cudaDeviceProp* wanted) {
   *device = 0;
   for (int i = 0; i < DeviceCount(); ++i) {
     cudaDeviceProp has;
-    if (cudaError_t error = Call_cudaGetDeviceProperties(&has, i); error != cudaSuccess) {
+    if (cudaError_t error = Call_cudaGetDeviceProperties(&has, i); error != cudaSuccess)
       return error;
-    }
     if (unsigned score = Score(has, *wanted); i == 0 || score > best) best = score, *device = i;
   }
   return cudaSuccess;

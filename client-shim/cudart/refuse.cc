@@ -25,9 +25,8 @@ void Write(const char* line, size_t bytes) {
   const int saved_errno = errno;
   const char* path = getenv("FARCALL_LOG_FILE");
   int file = -1;
-  if (path != nullptr && *path != '\0') {
+  if (path != nullptr && *path != '\0')
     file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  }
   [[maybe_unused]] ssize_t ignored = write(file >= 0 ? file : STDERR_FILENO, line, bytes);
   if (file >= 0) close(file);
   errno = saved_errno;

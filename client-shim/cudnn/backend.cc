@@ -79,9 +79,8 @@ bool Resolve(BackendStep* step) {
 }
 
 const BackendStep* StepOf(const std::vector<BackendStep>& steps, int attribute) {
-  for (const BackendStep& step : steps) {
+  for (const BackendStep& step : steps)
     if (step.attribute == attribute) return &step;
-  }
   return nullptr;
 }
 
@@ -254,9 +253,8 @@ CUDNN_ENTRY cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
     backend->finalized = true;
     return CUDNN_STATUS_SUCCESS;
   }
-  for (BackendStep& step : backend->steps) {
+  for (BackendStep& step : backend->steps)
     if (!Resolve(&step)) return Bad(CUDNN_STATUS_BAD_PARAM, "it names one that is not finalized");
-  }
   BackendContentRef content;
   int status = FinalizeContent(backend->type, backend->steps, &content);
   if (status != 0) return Code(status);

@@ -96,10 +96,9 @@ std::string KeyOf(int32_t type, const std::vector<BackendStep>& steps) {
 
 void NoteByValue(BackendContent* content) {
   for (const BackendStep& step : content->steps) {
-    for (const BackendContentRef& named : step.contents) {
+    for (const BackendContentRef& named : step.contents)
       if (named != nullptr)
         content->by_value.insert(named->by_value.begin(), named->by_value.end());
-    }
   }
   if (content->type != CUDNN_BACKEND_TENSOR_DESCRIPTOR) return;
   if (FirstInt(content->steps, CUDNN_ATTR_TENSOR_IS_BY_VALUE, 0) == 0) return;
@@ -170,11 +169,10 @@ void PutDescriptor(Call& call, uint64_t name, const BackendContent& content) {
 }
 
 int Settle(BackendContent* content, client::LibraryObject* slot, int status) {
-  if (status == 0) {
+  if (status == 0)
     content->object = slot;
-  } else {
+  else
     Channel().end_object(slot);
-  }
   return status;
 }
 

@@ -97,9 +97,8 @@ Nexts::Nexts(const BackendContentRef& content, uint64_t name) {
 
 Nexts::~Nexts() {
   for (Next& next : nexts_) {
-    for (client::LibraryObject* slot : next.slots) {
+    for (client::LibraryObject* slot : next.slots)
       if (slot != nullptr) Channel().end_object(slot);
-    }
   }
 }
 
@@ -107,11 +106,10 @@ void Nexts::AddAll(Habits& habits, const BackendContentRef& of, uint64_t name, i
   if (depth == kMaxDepth) return;
   for (Habit& habit : habits) {
     if (nexts_.size() >= kBackendMostNext) return;
-    if (habit.finalizes) {
+    if (habit.finalizes)
       AddFinalize(habit, of, name, depth);
-    } else {
+    else
       AddQuestion(habit, of, name, depth);
-    }
   }
 }
 
@@ -243,11 +241,10 @@ void Nexts::Take(const std::string& answers) {
     answer.text = in.GetString();
     if (!in.ok()) return;
     if (!asked || !IsVerdict(answer.status)) continue;
-    if (nexts_[i].habit->finalizes) {
+    if (nexts_[i].habit->finalizes)
       TakeFinalize(nexts_[i], std::move(answer));
-    } else {
+    else
       TakeQuestion(nexts_[i], std::move(answer));
-    }
   }
 }
 

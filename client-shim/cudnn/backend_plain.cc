@@ -30,9 +30,8 @@ bool IsOrdinary(const std::vector<int64_t>& dims, const std::vector<int64_t>& st
   if (dims.empty() || dims.size() != strides.size()) return false;
   if (!AllWithin(dims, 1, kMaxSize) || !AllWithin(strides, 1, kMaxElements)) return false;
   std::vector<std::pair<int64_t, int64_t>> by_stride;
-  for (size_t i = 0; i < dims.size(); ++i) {
+  for (size_t i = 0; i < dims.size(); ++i)
     if (dims[i] > 1) by_stride.emplace_back(strides[i], dims[i]);
-  }
   std::sort(by_stride.begin(), by_stride.end());
   int64_t span = 1;
   for (auto [stride, dim] : by_stride) {
@@ -89,9 +88,8 @@ std::string PlainKind(int32_t type, const std::vector<BackendStep>& steps) {
     return "";
   if (!HasOrdinarySizes(type, steps)) return "";
   std::vector<BackendStep> kind = steps;
-  for (BackendStep& step : kind) {
+  for (BackendStep& step : kind)
     if (IsSize(type, step)) step.bytes.clear();  // their number stays
-  }
   return KeyOf(type, kind);
 }
 

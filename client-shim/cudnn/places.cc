@@ -52,9 +52,8 @@ bool FindPlaces(const std::string& key, const std::string& print, Places* places
   Places found;
   if (!FindKept(Kept::kPlaces, print, &kept) || kept.size() != sizeof(found)) return false;
   std::memcpy(&found, kept.data(), sizeof(found));
-  for (const Place* place : {&found.matrix, &found.bias}) {
+  for (const Place* place : {&found.matrix, &found.bias})
     if (place->count < 0 || place->count > CUDNN_DIM_MAX) return false;
-  }
   *places = found;
   Note(key, found);
   return true;

@@ -40,10 +40,8 @@ int PlacesOf(cudnnHandle_t handle, cudnnRNNDescriptor_t network, int32_t layer, 
                         static_cast<uint64_t>(wanted), uint64_t{space == nullptr}})
     key.append(reinterpret_cast<const char*>(&part), sizeof(part));
   const std::string print = PrintOfPlaces(network, key);
-  if (farcall::thin::Find(handle, kKind_cudnnHandle_t) != nullptr &&
-      FindPlaces(key, print, places)) {
+  if (farcall::thin::Find(handle, kKind_cudnnHandle_t) != nullptr && FindPlaces(key, print, places))
     return 0;
-  }
   FilledTensor matrix, bias;
   if (matrix.status() != 0 || bias.status() != 0) return kLibrary.missing;
   void* matrix_at = nullptr;

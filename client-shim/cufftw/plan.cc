@@ -68,7 +68,14 @@ const Api& Cufft() {
   return api;
 }
 
+constexpr int kNotInitialized = 3;  // CUDA's, without its headers
+
+// Of the libcuda that the program has loaded.
 struct Driver {
+  bool is_whole() const {
+    return get_current != nullptr && push != nullptr && pop != nullptr && allocate != nullptr &&
+           free != nullptr && up != nullptr && down != nullptr;
+  }
   int (*get_current)(void** context);
   int (*push)(void* context);
   int (*pop)(void** context);
@@ -212,9 +219,8 @@ int Run(const Plan& plan, void* in, void* out) {
   const Driver& driver = TheDriver();
   int status = driver.up(plan.source, in, SourceBytes(plan));
   // What lies between its elements stays as it is.
-  if (status == 0 && plan.target != plan.source && plan.to.has_gaps) {
+  if (status == 0 && plan.target != plan.source && plan.to.has_gaps)
     status = driver.up(plan.target, out, plan.to.bytes);
-  }
   if (status == 0) status = TransformFrom(plan, 0, plan.source, plan.target);
   const size_t bytes = plan.target == plan.source ? SourceBytes(plan) : plan.to.bytes;
   return status != 0 ? status : driver.down(out, plan.target, bytes);
@@ -234,10 +240,9 @@ bool Prepare(Plan* plan) {
     return false;
   }
   const Driver& driver = TheDriver();
-  if (driver.allocate == nullptr || driver.get_current(&plan->context) != 0 ||
-      driver.allocate(&plan->source, SourceBytes(*plan)) != 0) {
+  if (!driver.is_whole() || driver.get_current(&plan->context) != 0 ||
+      driver.allocate(&plan->source, SourceBytes(*plan)) != 0)
     return false;
-  }
   if (plan->in == plan->out) {
     plan->target = plan->source;
     return true;
@@ -281,7 +286,7 @@ Plan* MakePlan(const char* name, const Shape& shape, void* in, void* out) {
 void Execute(const char* name, const Plan* plan, void* in, void* out) {
   if (plan == nullptr) RefuseForGood("libcufftw", name);
   const Driver& driver = TheDriver();
-  int status = driver.push(plan->context);
+  int status = driver.is_whole() ? driver.push(plan->context) : kNotInitialized;
   if (status == 0) {
     status = Run(*plan, in == nullptr ? plan->in : in, out == nullptr ? plan->out : out);
     void* context = nullptr;
@@ -297,7 +302,7 @@ void DestroyPlan(Plan* plan) {
   if (plan == nullptr) return;
   const Driver& driver = TheDriver();
   if (plan->plan != 0) Cufft().destroy(plan->plan);
-  if (plan->source != 0 && driver.push(plan->context) == 0) {
+  if (plan->source != 0 && driver.is_whole() && driver.push(plan->context) == 0) {
     driver.free(plan->source);
     if (plan->target != 0 && plan->target != plan->source) driver.free(plan->target);
     driver.pop(&plan->context);

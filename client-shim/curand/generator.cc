@@ -90,12 +90,11 @@ curandStatus_t Create(Function function, uint16_t kind, curandGenerator_t* gener
   if (generator == nullptr) call.Refuse(CURAND_STATUS_NOT_INITIALIZED);
   // Some types have no form on the host, which is told at once.
   int status = state->on_host ? call.AskAnywhere() : call.Run();
-  if (status == 0) {
+  if (status == 0 && generator != nullptr) {
     *generator = static_cast<curandGenerator_t>(object);
   } else {
-    if (object != nullptr) {
+    if (object != nullptr)
       farcall::thin::Channel().end_object(static_cast<farcall::client::LibraryObject*>(object));
-    }
     delete state;
   }
   return static_cast<curandStatus_t>(status);
@@ -134,13 +133,12 @@ curandStatus_t Generate(Function function, Wants wants, curandGenerator_t genera
   call.Object(generator, {kKind_curandGenerator_t, kHostGenerator});
   call.Value(count);
   (call.Value(values), ...);
-  if (!state->on_host) {
+  if (!state->on_host)
     call.Device(output);
-  } else if (Times(count, sizeof(T)) > farcall::kMaxBlobBytes) {
+  else if (Times(count, sizeof(T)) > farcall::kMaxBlobBytes)
     return CURAND_STATUS_ALLOCATION_FAILED;
-  } else {
+  else
     call.Out(output, Times(count, sizeof(T)));
-  }
   return static_cast<curandStatus_t>(call.Run());
 }
 

@@ -97,9 +97,8 @@ CURAND_ENTRY curandCreatePoissonDistribution(double lambda,
   call.OutValue(&made);
   const int status = call.AskAnywhere();
   if (status != 0) {
-    if (object != nullptr) {
+    if (object != nullptr)
       farcall::thin::Channel().end_object(static_cast<farcall::client::LibraryObject*>(object));
-    }
     return static_cast<curandStatus_t>(status);
   }
   std::lock_guard lock(TheDistributions().mutex);

@@ -74,9 +74,8 @@ cusolverStatus_t Extract(Function function, cusolverRfHandle_t handle,
                          std::initializer_list<Wanted> parts) {
   Call call(function);
   call.Object(handle, {kKind_cusolverRfHandle_t});
-  for (const Wanted& part : parts) {
+  for (const Wanted& part : parts)
     if (!part.whole()) call.Refuse(CUSOLVER_STATUS_INVALID_VALUE);
-  }
   farcall::thin::LongAnswer answer;
   answer.Await(call);
   int status = call.Ask();
@@ -84,9 +83,8 @@ cusolverStatus_t Extract(Function function, cusolverRfHandle_t handle,
   if (status != 0) return static_cast<cusolverStatus_t>(status);
   farcall::Reader in(std::as_bytes(std::span(answer.bytes)));
   std::vector<Taken> taken(parts.size());
-  for (Taken& part : taken) {
+  for (Taken& part : taken)
     if (!part.Take(in)) return CUSOLVER_STATUS_ALLOC_FAILED;
-  }
   if (!in.Done()) return CUSOLVER_STATUS_INTERNAL_ERROR;
   auto part = taken.begin();
   for (const Wanted& wanted : parts) (part++)->GiveTo(wanted);
@@ -107,9 +105,8 @@ void PutPattern(Call& call, int n, int nonzeros, const int* rows, const int* col
 void PutBatch(Call& call, int batch, int nonzeros, double* const* each) {
   std::vector<double> values;
   if (batch <= 0 || nonzeros < 0 || each == nullptr ||
-      Times(batch, Times(nonzeros, sizeof(double))) > farcall::kMaxBlobBytes) {
+      Times(batch, Times(nonzeros, sizeof(double))) > farcall::kMaxBlobBytes)
     return call.Refuse(CUSOLVER_STATUS_INVALID_VALUE);
-  }
   for (int i = 0; i < batch; ++i) {
     if (each[i] == nullptr) return call.Refuse(CUSOLVER_STATUS_INVALID_VALUE);
     values.insert(values.end(), each[i], each[i] + nonzeros);

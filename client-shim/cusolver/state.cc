@@ -11,7 +11,6 @@
 using farcall::cusolver::Function;
 using farcall::cusolver::kKind_cusolverDnHandle_t;
 using farcall::cusolver::kKind_cusolverSpHandle_t;
-using farcall::thin::Call;
 using farcall::thin::State;
 using farcall::thin::StateOf;
 

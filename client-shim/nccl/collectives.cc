@@ -167,11 +167,10 @@ ncclResult_t Broadcast(Communicator& comm, const Buffers& buffers, int root, CUs
       FARCALL_NCCL_TRY(Copy(chunk.Slot(root), buffers.send + done, now, stream));
     FARCALL_NCCL_TRY(chunk.Publish(comm.rank() == root ? now : 0));
     FARCALL_NCCL_TRY(chunk.AwaitData(root));
-    if (comm.rank() == root) {
+    if (comm.rank() == root)
       FARCALL_NCCL_TRY(Copy(buffers.receive + done, buffers.send + done, now, stream));
-    } else {
+    else
       FARCALL_NCCL_TRY(Copy(buffers.receive + done, chunk.Slot(root), now, stream));
-    }
     FARCALL_NCCL_TRY(chunk.Release());
     done += now;
   }
@@ -250,11 +249,10 @@ ncclResult_t TakeTurn(Communicator& comm, const std::vector<Transfer>& transfers
 ncclResult_t JoinStreams(const std::vector<Transfer>& transfers, bool at_start) {
   CUstream first = transfers[0].stream;
   std::vector<CUstream> others;
-  for (const Transfer& transfer : transfers) {
+  for (const Transfer& transfer : transfers)
     if (transfer.stream != first &&
         std::find(others.begin(), others.end(), transfer.stream) == others.end())
       others.push_back(transfer.stream);
-  }
   for (CUstream other : others) {
     CUevent event = nullptr;
     FARCALL_NCCL_CUDA(cuEventCreate, &event, CU_EVENT_DISABLE_TIMING);
@@ -274,10 +272,9 @@ ncclResult_t Transfers(Communicator& comm, const std::vector<Transfer>& transfer
   uint64_t longest = 0;
   for (const Transfer& transfer : transfers) longest = std::max(longest, transfer.bytes);
   for (uint64_t done = 0; done < longest; done += kPeerChunkBytes) {
-    for (int turn = 0; turn <= last_turn; ++turn) {
+    for (int turn = 0; turn <= last_turn; ++turn)
       for (bool sends : {true, false})
         FARCALL_NCCL_TRY(TakeTurn(comm, transfers, turns, turn, sends, done));
-    }
   }
   return JoinStreams(transfers, false);
 }

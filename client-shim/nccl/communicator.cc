@@ -145,10 +145,9 @@ ncclResult_t Communicator::OpenPeers(const std::vector<std::string>& described) 
   }
   // Also the meeting after which every region has been opened by all who raise flags in it.
   std::vector<FlagAddresses> own_flags(ranks_);
-  for (int i = 0; i < ranks_; ++i) {
+  for (int i = 0; i < ranks_; ++i)
     for (size_t flag = 0; flag < kFlags; ++flag)
       own_flags[i][flag] = FlagAddress(rank_, static_cast<Flag>(flag), i);
-  }
   return Relay::Open(*bootstrap_, rank_, unreached, own_flags, &relay_);
 }
 
@@ -157,9 +156,8 @@ Communicator::~Communicator() {
   if (context_ == nullptr) return;
   InContext in(context_);
   relay_.reset();
-  for (const Peer& peer : peers_) {
+  for (const Peer& peer : peers_)
     if (peer.opened) driver.cuIpcCloseMemHandle(peer.region);
-  }
   for (CUdeviceptr scalar : scalars_) driver.cuMemFree_v2(scalar);
   if (last_ != nullptr) driver.cuEventDestroy_v2(last_);
   if (region_ != 0) driver.cuMemFree_v2(region_);

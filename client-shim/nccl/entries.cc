@@ -186,11 +186,10 @@ FARCALL_NCCL_EXPORT ncclResult_t ncclCommInitAll(ncclComm_t* comms, int count, c
     } else {
       driver->cuCtxSetCurrent(context);
       result = ncclCommInitRank(&comms[i], count, id, i);
-      if (result == ncclSuccess) {
+      if (result == ncclSuccess)
         comms[i]->held.Hold(device);
-      } else {
+      else
         driver->cuDevicePrimaryCtxRelease_v2(device);
-      }
     }
   }
   // Whoever is missing would be waited for.

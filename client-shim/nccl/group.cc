@@ -48,9 +48,8 @@ ncclResult_t RunCreations(const std::vector<std::function<ncclResult_t()>>& crea
   for (size_t i = 0; i < creations.size(); ++i)
     threads.emplace_back([&, i] { results[i] = creations[i](); });
   for (std::thread& thread : threads) thread.join();
-  for (ncclResult_t result : results) {
+  for (ncclResult_t result : results)
     if (result != ncclSuccess) return result;
-  }
   return ncclSuccess;
 }
 

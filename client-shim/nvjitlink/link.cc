@@ -4,6 +4,7 @@
 #define NVJITLINK_NO_INLINE
 #include <nvJitLink.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -95,9 +96,8 @@ Verdict VerdictOf(const std::vector<std::string>& options) {
   if (found != said->end()) return found->second;
   Verdict verdict = AskAboutOptions(options);
   constexpr size_t kMax = 4096;
-  if (verdict.status != farcall::thin::kLibrary.internal && said->size() < kMax) {
+  if (verdict.status != farcall::thin::kLibrary.internal && said->size() < kMax)
     said->emplace(options, verdict);
-  }
   return verdict;
 }
 
@@ -159,7 +159,7 @@ nvJitLinkResult TellText(nvJitLinkHandle handle, std::string Link::*text, size_t
   std::lock_guard lock(link->mutex);
   const std::string& told = (*link).*text;
   if (bytes != nullptr) *bytes = told.size();
-  if (to != nullptr) std::memcpy(to, told.data(), told.size());
+  if (to != nullptr) std::copy(told.begin(), told.end(), to);  // it has its null
   return NVJITLINK_SUCCESS;
 }
 
@@ -210,9 +210,8 @@ LINK_ENTRY nvJitLinkAddData(nvJitLinkHandle handle, nvJitLinkInputType type, con
   std::shared_ptr<Link> link = Find(handle);
   if (link == nullptr || data == nullptr) return NVJITLINK_ERROR_NULL_INPUT;
   if (bytes == 0) return NVJITLINK_ERROR_INVALID_INPUT;
-  if (!IsOfType(type, std::string_view(static_cast<const char*>(data), bytes))) {
+  if (!IsOfType(type, std::string_view(static_cast<const char*>(data), bytes)))
     return NVJITLINK_ERROR_INCORRECT_INPUT_TYPE;
-  }
   std::lock_guard lock(link->mutex);
   link->inputs.push_back(
       {type, std::string(static_cast<const char*>(data), bytes), name == nullptr ? "" : name});
@@ -225,9 +224,8 @@ LINK_ENTRY nvJitLinkAddFile(nvJitLinkHandle handle, nvJitLinkInputType type, con
   if (file == nullptr) return NVJITLINK_ERROR_INVALID_INPUT;
   std::string data;
   char piece[1 << 16];
-  for (size_t read; (read = std::fread(piece, 1, sizeof(piece), file)) != 0;) {
+  for (size_t read; (read = std::fread(piece, 1, sizeof(piece), file)) != 0;)
     data.append(piece, read);
-  }
   std::fclose(file);
   return nvJitLinkAddData(handle, type, data.data(), data.size(), path);
 }

@@ -42,9 +42,8 @@ void Ask::Versioned(void* record) {
   uint32_t version = 0;
   std::memcpy(&version, record, sizeof(version));
   size_t bytes = version & 0xffffff;
-  if (bytes < sizeof(version) || bytes > kMaxRun || version >> 24 == 0) {
+  if (bytes < sizeof(version) || bytes > kMaxRun || version >> 24 == 0)
     return Refused(NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
-  }
   PutRun(record, bytes);
   AddSlot({Slot::kValue, record, bytes, nullptr});
 }

@@ -40,9 +40,8 @@ class Ask {
   }
   template <typename T>
   void InOut(T* values, int count) {
-    if (values == nullptr || count <= 0 || static_cast<size_t>(count) > kMaxRun / sizeof(T)) {
+    if (values == nullptr || count <= 0 || static_cast<size_t>(count) > kMaxRun / sizeof(T))
       return Refused(NVML_ERROR_INVALID_ARGUMENT);
-    }
     PutRun(values, static_cast<size_t>(count) * sizeof(T));
     AddSlot({Slot::kValue, values, static_cast<size_t>(count) * sizeof(T), nullptr});
   }

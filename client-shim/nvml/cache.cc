@@ -53,9 +53,8 @@ std::string QuestionOf(const Seed& seed, int device) {
   question.Put<uint16_t>(static_cast<uint16_t>(seed.call));
   auto index = static_cast<uint32_t>(Channel().wire_device(device));
   if (seed.has_device) PutRun(&question, &index, sizeof(index));
-  for (int i = 0; i < seed.count; ++i) {
+  for (int i = 0; i < seed.count; ++i)
     PutRun(&question, &seed.arguments[i], sizeof(seed.arguments[i]));
-  }
   return {reinterpret_cast<const char*>(question.bytes().data()), question.bytes().size()};
 }
 
@@ -100,16 +99,13 @@ class Cache {
   std::vector<Asked> Round(const Asked& wanted) {
     std::vector<Asked> round{wanted};
     if (wanted.entry.klass == NvmlClass::kLive) return round;
-    for (int device : {-1, wanted.entry.device}) {
+    for (int device : {-1, wanted.entry.device})
       if (seeded_.insert(device).second) AddSeeds(device, wanted.question, &round);
-    }
     if (entries_.size() > kMaxEntries) entries_.clear();
     for (auto& [key, entry] : entries_) {
       if (round.size() == kMaxAsked) break;
-      if (entry.device == wanted.entry.device && entry.used && !Holds(entry) &&
-          key != wanted.key()) {
+      if (entry.device == wanted.entry.device && entry.used && !Holds(entry) && key != wanted.key())
         round.push_back({key.substr(key.find(' ') + 1), entry});
-      }
     }
     return round;
   }
@@ -153,9 +149,8 @@ class Cache {
     }
     if (!in.Done()) return false;
     for (Asked& asked : round) {
-      if (asked.entry.status == NVML_SUCCESS) {
+      if (asked.entry.status == NVML_SUCCESS)
         CorrectOwn(asked.entry.call, asked.entry.device, &asked.entry.outputs);
-      }
       asked.entry.at_ns = now;
       asked.entry.moves = moves;
       asked.entry.used = false;

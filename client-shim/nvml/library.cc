@@ -127,9 +127,8 @@ nvmlReturn_t FromCuda(int status) {
 int IndexOf(nvmlDevice_t device) {
   auto address = reinterpret_cast<uintptr_t>(device),
        first = reinterpret_cast<uintptr_t>(g_handles);
-  if (address < first || address - first >= static_cast<uintptr_t>(Channel().device_count())) {
+  if (address < first || address - first >= static_cast<uintptr_t>(Channel().device_count()))
     return -1;
-  }
   return static_cast<int>(address - first);
 }
 

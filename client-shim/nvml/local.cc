@@ -133,9 +133,8 @@ nvmlReturn_t CountOut(unsigned* count) {
 nvmlReturn_t ByIndex(unsigned index, nvmlDevice_t* device) {
   nvmlReturn_t ready = CheckReady();
   if (ready != NVML_SUCCESS) return ready;
-  if (device == nullptr || index >= static_cast<unsigned>(DeviceCount())) {
+  if (device == nullptr || index >= static_cast<unsigned>(DeviceCount()))
     return NVML_ERROR_INVALID_ARGUMENT;
-  }
   *device = HandleOf(static_cast<int>(index));
   return NVML_SUCCESS;
 }

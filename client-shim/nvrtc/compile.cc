@@ -66,11 +66,10 @@ Options Sort(const std::vector<std::string>& options) {
         (value = ValueOf(options, &i, "-include-path", false)) != nullptr ||
         (value = ValueOf(options, &i, "-I", true)) != nullptr) {
       // client-shim/nvrtc/headers
-      if (access((std::string(value) + "/.farcall-server").c_str(), F_OK) == 0) {
+      if (access((std::string(value) + "/.farcall-server").c_str(), F_OK) == 0)
         sorted.server_headers = true;
-      } else {
+      else
         sorted.folders.emplace_back(value);
-      }
     } else if ((value = ValueOf(options, &i, "--pre-include", false)) != nullptr ||
                (value = ValueOf(options, &i, "-pre-include", false)) != nullptr ||
                (value = ValueOf(options, &i, "-include", false)) != nullptr) {
@@ -184,9 +183,8 @@ class Job {
     for (size_t i = 0; i < includes_.headers().size(); ++i) {  // it grows
       auto known = by_file.find(includes_.headers()[i].name);
       if (known == by_file.end()) continue;
-      for (const std::string& name : known->second) {
+      for (const std::string& name : known->second)
         includes_.AddSpelled(name, FolderOf(known->first));
-      }
     }
   }
 
@@ -249,9 +247,7 @@ class Job {
     }
     auto outcome = std::make_shared<Outcome>();
     int status = Ask(headers, server, outcome.get());
-    if (status != 0) {
-      return Alone(static_cast<nvrtcResult>(status), kNotHere);
-    }
+    if (status != 0) return Alone(static_cast<nvrtcResult>(status), kNotHere);
     Remember(std::move(key), outcome);
     return outcome;
   }

@@ -97,9 +97,8 @@ std::string Includes::Resolve(const std::string& spelled, const std::string& fol
   if (spelled.empty()) return "";
   if (spelled[0] == '/') return Describe(spelled, &file) ? spelled : "";
   if (folder_first && Describe(Join(folder, spelled), &file)) return Join(folder, spelled);
-  for (const std::string& in : folders_) {
+  for (const std::string& in : folders_)
     if (Describe(Join(in, spelled), &file)) return Join(in, spelled);
-  }
   return "";
 }
 
@@ -117,9 +116,8 @@ std::string Includes::AddFile(const std::string& path) {
   headers_.push_back({path, nullptr});
   ++depth_;
   std::shared_ptr<const std::string> text = file.text;
-  if (!file.names->empty()) {
+  if (!file.names->empty())
     text = std::make_shared<const std::string>(Replace(*file.text, *file.names, FolderOf(path)));
-  }
   --depth_;
   headers_[slot].text = std::move(text);
   return path;
@@ -153,9 +151,8 @@ std::string Includes::Replace(const std::string& text, const std::vector<NamedFi
   for (const NamedFile& named : names) {
     const std::string spelled = text.substr(named.at + 1, named.length);
     const std::string name = Add(spelled, folder, named.quoted);
-    if (name.empty() || name == spelled || name.find_first_of("\"\n") != std::string::npos) {
+    if (name.empty() || name == spelled || name.find_first_of("\"\n") != std::string::npos)
       continue;
-    }
     out.append(text, copied, named.at - copied);
     out += '"' + name + '"';
     copied = named.at + named.length + 2;

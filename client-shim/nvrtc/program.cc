@@ -2,8 +2,10 @@
 // The life of a program and all that is known of it here: only compiling it leaves the client.
 #include "client-shim/nvrtc/program.h"
 
+#include <algorithm>
 #include <cstring>
 #include <mutex>
+#include <string_view>
 #include <unordered_map>
 
 #include "client-shim/core/report/fork_lock.h"
@@ -64,7 +66,7 @@ nvrtcResult Tell(nvrtcProgram handle, ImageKind kind, char* to) {
   if (to == nullptr) return NVRTC_ERROR_INVALID_INPUT;
   std::shared_ptr<const Outcome> outcome = OutcomeOf(*program);
   const Image& image = ImageOf(outcome.get(), kind);
-  if (image.status == NVRTC_SUCCESS) std::memcpy(to, image.bytes.data(), image.bytes.size());
+  if (image.status == NVRTC_SUCCESS) std::copy(image.bytes.begin(), image.bytes.end(), to);
   return image.status;
 }
 
@@ -152,9 +154,8 @@ NVRTC_ENTRY nvrtcGetSupportedArchs(int* numbers) {
 NVRTC_ENTRY nvrtcCreateProgram(nvrtcProgram* handle, const char* source, const char* name,
                                int headers, const char* const* texts, const char* const* names) {
   if (handle == nullptr) return NVRTC_ERROR_INVALID_PROGRAM;
-  if (source == nullptr || headers < 0 || (headers > 0 && (texts == nullptr || names == nullptr))) {
+  if (source == nullptr || headers < 0 || (headers > 0 && (texts == nullptr || names == nullptr)))
     return NVRTC_ERROR_INVALID_INPUT;
-  }
   auto program = std::make_shared<Program>();
   program->source = source;
   program->name = name == nullptr || *name == 0 ? "default_program" : name;
@@ -186,9 +187,8 @@ NVRTC_ENTRY nvrtcCompileProgram(nvrtcProgram handle, int count, const char* cons
   }
   // NVRTC asks this now and then; here it is asked before the program leaves, and cannot be while
   // the server compiles.
-  if (program->flow != nullptr && program->flow(program->flow_payload, nullptr) != 0) {
+  if (program->flow != nullptr && program->flow(program->flow_payload, nullptr) != 0)
     return NVRTC_ERROR_CANCELLED;
-  }
   std::shared_ptr<const Outcome> outcome = Compile(*program, options);
   std::lock_guard lock(ThePrograms().mutex);
   program->outcome = outcome;
@@ -234,7 +234,8 @@ NVRTC_ENTRY nvrtcGetProgramLog(nvrtcProgram handle, char* to) {
   if (program == nullptr) return NVRTC_ERROR_INVALID_PROGRAM;
   if (to == nullptr) return NVRTC_ERROR_INVALID_INPUT;
   std::shared_ptr<const Outcome> outcome = OutcomeOf(*program);
-  std::strcpy(to, outcome == nullptr ? "" : outcome->log.c_str());
+  const std::string_view log = outcome == nullptr ? std::string_view() : outcome->log;
+  *std::copy(log.begin(), log.end(), to) = '\0';
   return NVRTC_SUCCESS;
 }
 

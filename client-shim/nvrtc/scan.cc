@@ -57,16 +57,13 @@ class Scanner {
   }
   // To the end of the line, or of the last that a backslash joins to it.
   void SkipLine() {
-    while (at_ < text_.size() && text_[at_] != '\n') {
-      at_ += text_[at_] == '\\' ? 2 : 1;
-    }
+    while (at_ < text_.size() && text_[at_] != '\n') at_ += text_[at_] == '\\' ? 2 : 1;
     at_ = std::min(at_, text_.size());
   }
   void SkipString() {
     ++at_;
-    while (at_ < text_.size() && text_[at_] != '"' && text_[at_] != '\n') {
+    while (at_ < text_.size() && text_[at_] != '"' && text_[at_] != '\n')
       at_ += text_[at_] == '\\' ? 2 : 1;
-    }
     if (at_ < text_.size() && text_[at_] == '"') ++at_;
     at_ = std::min(at_, text_.size());
   }

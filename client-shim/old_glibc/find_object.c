@@ -28,9 +28,7 @@ static int Visit(struct dl_phdr_info* object, size_t bytes __attribute__((unused
       table = from;
     }
   }
-  if (!holds || table == 0) {
-    return 0;
-  }
+  if (!holds || table == 0) return 0;
   memset(search->result, 0, sizeof *search->result);
   search->result->dlfo_map_start = (void*)start;
   search->result->dlfo_map_end = (void*)end;

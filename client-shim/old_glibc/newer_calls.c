@@ -47,9 +47,7 @@ int lstat64(const char* path, struct stat64* out) {
 // 2.36; libstdc++'s random_device.
 uint32_t arc4random(void) {
   uint32_t value;
-  if (getentropy(&value, sizeof value) != 0) {
-    abort();
-  }
+  if (getentropy(&value, sizeof value) != 0) abort();
   return value;
 }
 
@@ -121,9 +119,7 @@ static int64_t NanosecondsUntil(clockid_t clock, const struct timespec* deadline
 
 int farcall_WaitOnRealTime(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
                            const struct timespec* deadline) {
-  if (clock == CLOCK_REALTIME) {
-    return pthread_cond_timedwait(condition, mutex, deadline);
-  }
+  if (clock == CLOCK_REALTIME) return pthread_cond_timedwait(condition, mutex, deadline);
   int64_t left = NanosecondsUntil(clock, deadline);
   left = left < 0 ? 0 : left > kSecond ? kSecond : left;
   struct timespec until;
@@ -141,9 +137,8 @@ int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, cl
   ClockWait chosen = wait;
   if (chosen == NULL) {
     for (const char** version = (const char*[]){"GLIBC_2.34", "GLIBC_2.30", NULL};
-         *version != NULL && chosen == NULL; ++version) {
+         *version != NULL && chosen == NULL; ++version)
       chosen = (ClockWait)dlvsym(RTLD_DEFAULT, "pthread_cond_clockwait", *version);
-    }
     chosen = chosen == NULL ? farcall_WaitOnRealTime : chosen;
     wait = chosen;
   }

@@ -14,13 +14,11 @@ int OldStart(int (*main)(int, char**, char**), int argc, char** argv,
 
 static void RunConstructors(int argc, char** argv, char** environment) {
   for (void (**call)(int, char**, char**) = __preinit_array_start; call != __preinit_array_end;
-       ++call) {
+       ++call)
     (*call)(argc, argv, environment);
-  }
   _init();
-  for (void (**call)(int, char**, char**) = __init_array_start; call != __init_array_end; ++call) {
+  for (void (**call)(int, char**, char**) = __init_array_start; call != __init_array_end; ++call)
     (*call)(argc, argv, environment);
-  }
 }
 
 // The loader runs the destructors: `loader_fini`.

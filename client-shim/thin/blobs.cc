@@ -86,9 +86,8 @@ void CallTexts::PutInline(std::string_view text) {
 
 void CallTexts::Put(std::string_view text) {
   if (!is_open_) return;
-  if (text.size() <= kInlineBytes && inline_bytes_ + text.size() <= kMaxInlineBlobBytes) {
+  if (text.size() <= kInlineBytes && inline_bytes_ + text.size() <= kMaxInlineBlobBytes)
     return PutInline(text);
-  }
   int status = 0;
   blobs_.push_back(SendBlob(text, &status));
   if (status != 0) return call_.Refuse(status);
@@ -98,9 +97,8 @@ void CallTexts::Put(std::string_view text) {
 void CallTexts::PutKept(const std::shared_ptr<const std::string>& text) {
   if (!is_open_) return;
   constexpr uint64_t kTinyBytes = 64;
-  if (text->size() <= kTinyBytes && inline_bytes_ + kTinyBytes <= kMaxInlineBlobBytes) {
+  if (text->size() <= kTinyBytes && inline_bytes_ + kTinyBytes <= kMaxInlineBlobBytes)
     return PutInline(*text);
-  }
   KeptTexts& kept = TheKept();
   std::lock_guard lock(kept.mutex);
   auto found = kept.by_text.find(*text);

@@ -149,9 +149,8 @@ void Call::Object(const void* handle, std::initializer_list<uint16_t> kinds, boo
   if (handle == nullptr && optional) return PutWord(0);
   client::LibraryObject* object = handle == nullptr ? nullptr : Channel().find_object(handle);
   uint64_t id = object == nullptr ? 0 : object->id.load(std::memory_order_acquire);
-  if (std::find(kinds.begin(), kinds.end(), LibraryObjectKind(id)) == kinds.end() || id == 0) {
+  if (std::find(kinds.begin(), kinds.end(), LibraryObjectKind(id)) == kinds.end() || id == 0)
     return Refuse(object_ == nullptr ? no_handle_ : kLibrary.handle);
-  }
   auto* state = static_cast<State*>(object->state);
   const bool is_handle = state != nullptr && state->is_handle;
   if (target_ != nullptr && state != nullptr && !is_handle) last_named_.push_back(handle);
@@ -291,9 +290,8 @@ int Call::AskServer() {
     if (made_ != nullptr) Channel().end_object(made_);
     return StatusOf(asked);
   }
-  if (made_ != nullptr && is_doubtful_ && taken.status != 0) {
+  if (made_ != nullptr && is_doubtful_ && taken.status != 0)
     Channel().end_object(std::exchange(made_, nullptr));
-  }
   if (made_ != nullptr) *made_at_ = made_;
   return Late(taken.status != 0 ? taken.status : TakeBlobs());
 }
@@ -318,16 +316,15 @@ int Call::Fill(const void* reply, size_t bytes) {
   for (int i = 0; i < slot_count_; ++i) {
     Slot& slot = slots_[i];
     std::span<const std::byte> run = in.GetBytes();
-    if (slot.text != nullptr) {
+    if (slot.text != nullptr)
       slot.text->assign(reinterpret_cast<const char*>(run.data()), run.size());
-    } else if (run.size() == slot.bytes && slot.to != nullptr && status == 0) {
+    else if (run.size() == slot.bytes && slot.to != nullptr && status == 0)
       std::memcpy(slot.to, run.data(), run.size());
-    } else if (slot.bytes > kMaxOutBytes && run.size() == sizeof(slot.blob) && slot.to != nullptr &&
-               status == 0) {
+    else if (slot.bytes > kMaxOutBytes && run.size() == sizeof(slot.blob) && slot.to != nullptr &&
+             status == 0)
       std::memcpy(&slot.blob, run.data(), sizeof(slot.blob));
-    } else if (slot.to != nullptr && status == 0) {
+    else if (slot.to != nullptr && status == 0)
       return kLibrary.internal;
-    }
   }
   return in.Done() ? status : kLibrary.internal;
 }
@@ -335,9 +332,8 @@ int Call::Fill(const void* reply, size_t bytes) {
 std::string Call::Key() const {
   std::string key(reinterpret_cast<const char*>(base_) + offsetof(LibraryHeader, library),
                   used_bytes_ - offsetof(LibraryHeader, library));
-  for (int i = 0; i < skipped_; ++i) {
+  for (int i = 0; i < skipped_; ++i)
     std::memset(key.data() + skip_[i] - offsetof(LibraryHeader, library), 0, 8);
-  }
   for (int i = 0; i < slot_count_; ++i) key.push_back(slots_[i].to != nullptr ? 1 : 0);
   return key;
 }
@@ -364,9 +360,8 @@ bool Call::FillFromKept(const std::string& print) {
   Reader in(std::as_bytes(std::span(reply)));
   bool fits = in.Get<int32_t>() == 0;
   in.Get<uint32_t>();
-  for (int i = 0; i < slot_count_; ++i) {
+  for (int i = 0; i < slot_count_; ++i)
     fits = in.GetBytes().size() == (slots_[i].to == nullptr ? 0 : slots_[i].bytes) && fits;
-  }
   return fits && in.Done() && Fill(reply.data(), reply.size()) == 0;
 }
 
@@ -390,15 +385,13 @@ int Call::Question() {
   Builder reply;
   reply.Put<int32_t>(0);
   reply.Put<uint32_t>(0);
-  for (int i = 0; i < slot_count_; ++i) {
+  for (int i = 0; i < slot_count_; ++i)
     reply.PutBytes(slots_[i].to, slots_[i].to == nullptr ? 0 : slots_[i].bytes);
-  }
   std::string text(reinterpret_cast<const char*>(reply.bytes().data()), reply.bytes().size());
   if (!is_kept) Keep(Kept::kAnswer, print, text);
   std::lock_guard lock(answers.mutex);
-  if (answers.by_question.size() < kMaxAnswers) {
+  if (answers.by_question.size() < kMaxAnswers)
     answers.by_question.emplace(std::move(key), std::move(text));
-  }
   return 0;
 }
 

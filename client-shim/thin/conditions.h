@@ -43,9 +43,8 @@ constexpr bool IsHalf(int type) {
 
 // Vectors of one type, and the type it is computed in: what every cuBLAS takes.
 constexpr bool IsVectorTypes(std::initializer_list<int> types, int compute) {
-  for (int type : types) {
+  for (int type : types)
     if (type != *types.begin()) return false;
-  }
   const int type = *types.begin();
   return (IsFull(type) && compute == type) || (IsHalf(type) && compute == 0);
 }

@@ -173,9 +173,8 @@ LINK_ENTRY nvJitLinkAddFile(nvJitLinkHandle handle, nvJitLinkInputType type, con
 }
 
 LINK_ENTRY nvJitLinkComplete(nvJitLinkHandle handle) {
-  if (DeviceLinker* linker = LinkerOf(handle)) {
+  if (DeviceLinker* linker = LinkerOf(handle))
     return linker->Complete() ? NVJITLINK_SUCCESS : NVJITLINK_ERROR_INTERNAL;
-  }
   const auto real = FARCALL_REAL(nvJitLinkComplete);
   return real == nullptr ? NVJITLINK_ERROR_INTERNAL : real(handle);
 }

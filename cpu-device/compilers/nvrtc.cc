@@ -33,11 +33,10 @@ Asked& TheAsked() {
 
 void Note(nvrtcProgram program, bool asked) {
   std::lock_guard lock(TheAsked().mutex);
-  if (asked) {
+  if (asked)
     TheAsked().programs.insert(program);
-  } else {
+  else
     TheAsked().programs.erase(program);
-  }
 }
 
 bool WasAsked(nvrtcProgram program) {
@@ -53,9 +52,8 @@ nvrtcCompileProgram(nvrtcProgram program, int count, const char* const* options)
   if (real == nullptr) return NVRTC_ERROR_INTERNAL_ERROR;
   if (count <= 0 || options == nullptr) return real(program, count, options);
   std::vector<const char*> changed(options, options + count);
-  if (std::find(changed.begin(), changed.end(), nullptr) != changed.end()) {
+  if (std::find(changed.begin(), changed.end(), nullptr) != changed.end())
     return NVRTC_ERROR_INVALID_OPTION;
-  }
   std::vector<std::string> texts(changed.begin(), changed.end());
   changed.clear();
   bool asked = false;

@@ -41,12 +41,10 @@ std::vector<fs::path> Places(const std::string& soname) {
   add(LibraryFolders(), "");
   add(LoaderFolders(), "");
   add(LoadedPackageFolders(), "lib");
-  for (std::string& candidate : LibraryCandidates(soname)) {
+  for (std::string& candidate : LibraryCandidates(soname))
     if (candidate != soname) places.emplace_back(std::move(candidate));
-  }
-  if (std::string cached = LoaderCachePath(soname); !cached.empty()) {
+  if (std::string cached = LoaderCachePath(soname); !cached.empty())
     places.emplace_back(std::move(cached));
-  }
   return places;
 }
 
@@ -65,10 +63,8 @@ struct RealLibrary {
     std::string failed;
     for (const fs::path& place : Places(soname)) {
       std::error_code error;
-      if (!fs::is_regular_file(place, error) || IsOursByFolder(place.string()) ||
-          IsThisOne(place)) {
+      if (!fs::is_regular_file(place, error) || IsOursByFolder(place.string()) || IsThisOne(place))
         continue;
-      }
       handle = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
       if (handle != nullptr) {
         LoadBuiltins(fs::canonical(place, error).parent_path().string());

@@ -82,11 +82,10 @@ class CubinProgram final : public Program {
                                               std::to_string(bytes) + " bytes"};
       }
       globals_.push_back({variable.name, address, variable.size_bytes});
-      if (variable.init.empty()) {
+      if (variable.init.empty())
         SetZero(address, variable.size_bytes);
-      } else {
+      else
         memcpy(reinterpret_cast<void*>(address), variable.init.data(), variable.init.size());
-      }
     }
     for (size_t i = 0; i < cubin.variables.size(); ++i) {
       for (const images::CubinFixup& fixup : cubin.variables[i].fixups) {

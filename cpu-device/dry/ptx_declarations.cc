@@ -31,10 +31,9 @@ void FillLimits(const ptx::Function& function, KernelInfo* info) {
     for (int i = 0; i < 3; ++i) info->required_block[i] = std::max(function.reqntid[i], 1u);
   }
   info->max_threads_per_block = static_cast<uint32_t>(most);
-  if (function.reqnctapercluster[0] != 0) {
+  if (function.reqnctapercluster[0] != 0)
     for (int i = 0; i < 3; ++i)
       info->required_cluster[i] = std::max(function.reqnctapercluster[i], 1u);
-  }
   info->needs_cluster = function.explicit_cluster;
 }
 
@@ -48,9 +47,8 @@ bool PtxDeclarations::Read(std::string_view text, std::string* error) {
 
 std::vector<std::string> PtxDeclarations::KernelNames() const {
   std::vector<std::string> names;
-  for (const auto& function : module_.functions) {
+  for (const auto& function : module_.functions)
     if (IsKernel(*function)) names.emplace_back(function->name);
-  }
   return names;
 }
 

@@ -190,16 +190,14 @@ void Block::RunWarp(uint32_t w) {
       uint32_t lane = std::countr_zero(warp.ready);
       warp.ready &= warp.ready - 1;
       ThreadContext& t = base[lane];
-      if (!t.frame) {
+      if (!t.frame)
         t.frame = shape_.coroutine(&context_, &t);
-      } else {
+      else
         (*static_cast<ResumeFunction*>(t.frame))(t.frame);
-      }
-      if (*static_cast<void**>(t.frame) == nullptr) {
+      if (*static_cast<void**>(t.frame) == nullptr)
         OnExit(w, lane);
-      } else if (!Joins(&together, w, lane)) {
+      else if (!Joins(&together, w, lane))
         OnSuspend(w, lane);
-      }
       if (!warp.ready && warp.stepped) StepOn(w);
       if (!warp.ready) Deliver(&together, w);
     }
@@ -306,9 +304,8 @@ void Block::OnExit(uint32_t w, uint32_t lane) {
 
 void Block::ArriveAtBarrier(uint32_t w, uint32_t lane, bool waits) {
   ThreadContext& t = threads_[w * kWarpSize + lane];
-  if (t.a >= kBarrierCount) {
+  if (t.a >= kBarrierCount)
     RaiseFault(ExecStatus::kTrap, "barrier %u does not exist, a block has %u", t.a, kBarrierCount);
-  }
   Barrier& barrier = barriers_[t.a];
   Enter(&barrier, w);
   ++barrier.arrived;
@@ -360,9 +357,8 @@ void Block::ReleaseIfComplete(Barrier& barrier) {
     warps_[w].ready |= lanes;
     barrier.waiting[w] = 0;
     if (barrier.reduce == BarrierReduce::kNone) continue;
-    for (; lanes; lanes &= lanes - 1) {
+    for (; lanes; lanes &= lanes - 1)
       threads_[w * kWarpSize + std::countr_zero(lanes)].value = result;
-    }
   }
   barrier.arrived = barrier.padding = barrier.expected = barrier.warps = barrier.true_count = 0;
   barrier.reduce = BarrierReduce::kNone;
@@ -375,9 +371,8 @@ void Block::JoinGroup(uint32_t w, uint32_t lane) {
   uint32_t site = t.mask ? 0 : t.b;
   uint32_t g = 0;
   while (g < warp.group_count && !(warp.groups[g].wait == t.wait && warp.groups[g].mask == t.mask &&
-                                   warp.groups[g].site == site)) {
+                                   warp.groups[g].site == site))
     ++g;
-  }
   if (g == warp.group_count) {
     if (t.mask && !(t.mask >> lane & 1)) {
       RaiseFault(ExecStatus::kTrap, "lane %u is not in the member mask 0x%08x it waits with", lane,

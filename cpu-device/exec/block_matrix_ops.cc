@@ -22,9 +22,8 @@ struct Warp {
   void Read(const MatrixWord* words, uint32_t count, uint32_t* out) const {
     const uint32_t bytes = 4 * count;
     bool side_by_side = words[0].step == bytes;
-    for (uint32_t w = 1; w < count; ++w) {
+    for (uint32_t w = 1; w < count; ++w)
       side_by_side &= words[w].step == bytes && words[w].offset == words[0].offset + 4 * w;
-    }
     // What a product gave, for one.
     if (side_by_side) {
       memcpy(out, frame + words[0].offset + uint64_t{first} * bytes, kWarpSize * bytes);
@@ -38,17 +37,15 @@ struct Warp {
         continue;
       }
       const uint8_t* from = frame + word.offset + uint64_t{first} * word.step;
-      for (uint32_t lane = 0; lane < kWarpSize; ++lane) {
+      for (uint32_t lane = 0; lane < kWarpSize; ++lane)
         memcpy(&out[lane * count + w], from + lane * word.step, 4);
-      }
     }
   }
   // A lane that is not there counts as zeros.
   void ReadMatrix(const MatrixWord* words, uint32_t count, uint32_t* out) const {
     Read(words, count, out);
-    for (uint32_t rest = ~live; rest; rest &= rest - 1) {
+    for (uint32_t rest = ~live; rest; rest &= rest - 1)
       memset(&out[std::countr_zero(rest) * count], 0, 4 * count);
-    }
   }
   // Of lanes that are gone too: nobody reads theirs.
   uint32_t* ResultOf(const MatrixStep& step, uint32_t count) const {
@@ -80,9 +77,8 @@ void LoadRows(const Warp& warp, const MatrixStep& step, uint32_t count, uint32_t
     const uint64_t row = offsets[lane];
     memset(rows[lane], 0, kRowBytes);
     if (!(warp.live >> lane & 1)) continue;
-    if (row % aligned != 0 || row + kRowBytes > block->shared_bytes) {
+    if (row % aligned != 0 || row + kRowBytes > block->shared_bytes)
       WindowFault("shared", row, block->shared_bytes, aligned, step.how[0]);
-    }
     memcpy(rows[lane], block->shared + row, kRowBytes);
   }
 }
@@ -142,9 +138,8 @@ void RunMatrixSteps(const BlockContext* block, uint8_t* frame, const uint8_t* le
   const uint32_t threads = ThreadsOf(block);
   for (uint32_t first = 0; first < threads; first += kWarpSize) {
     const Warp warp = {block, frame, scalars, first, StayingLanes(left, threads, first)};
-    for (uint32_t i = 0; i < count && warp.live != 0; ++i) {
+    for (uint32_t i = 0; i < count && warp.live != 0; ++i)
       steps[i].loads != 0 ? Load(warp, steps[i]) : Multiply(warp, steps[i]);
-    }
   }
 }
 

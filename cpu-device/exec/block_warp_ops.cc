@@ -98,9 +98,8 @@ void RunBlockWarpOperation(const BlockContext* block, const BlockWarpOperation& 
   const uint32_t threads = ThreadsOf(block);
   const bool whole = in[kMask].step == 0 && static_cast<uint32_t>(Read(in[kMask], 0)) == ~0u;
   if (whole && IsShuffle(operation.wait) && in[kB].step == 0 && in[kC].step == 0 &&
-      in[kValue].step == 4 && operation.result_bytes == 4) {
+      in[kValue].step == 4 && operation.result_bytes == 4)
     return ShuffleAlike(operation, threads);
-  }
   ThreadContext lanes[kWarpSize];
   for (uint32_t first = 0; first < threads; first += kWarpSize) {
     const uint32_t live = StayingLanes(operation.left, threads, first);
@@ -115,11 +114,10 @@ void RunBlockWarpOperation(const BlockContext* block, const BlockWarpOperation& 
       t.predicate = static_cast<uint32_t>(Read(in[kPredicate], thread));
       t.mask = static_cast<uint32_t>(Read(in[kMask], thread));
     }
-    if (whole) {
+    if (whole)
       RunWarpOperation(lanes, live);
-    } else {
+    else
       RunByMask(block, lanes, live);
-    }
     for (uint32_t rest = live; rest; rest &= rest - 1) {
       const uint32_t lane = std::countr_zero(rest);
       const uint64_t predicate = lanes[lane].predicate != 0;
@@ -138,9 +136,8 @@ uint32_t ReducePredicates(const BlockContext* block, BarrierReduce how, const ui
     uint8_t any = 0;
     if (left) {
       // Of a thread that has ended anything may stand there.
-      for (uint32_t i = 0; i < threads; ++i) {
+      for (uint32_t i = 0; i < threads; ++i)
         any |= static_cast<uint8_t>(predicates[i] & (left[i] - 1));
-      }
     } else {
       for (uint32_t i = 0; i < threads; ++i) any |= predicates[i];
     }

@@ -28,9 +28,8 @@ bool Fits(const KernelInfo& info, const LaunchConfig& config) {
   const uint32_t* required = info.required_block;
   const Dim3& block = config.block;
   if (required[0] != 0 &&
-      (block.x != required[0] || block.y != required[1] || block.z != required[2])) {
+      (block.x != required[0] || block.y != required[1] || block.z != required[2]))
     return false;
-  }
   return Volume(config.grid) != 0 && Volume(block) != 0 &&
          Volume(block) <= info.max_threads_per_block && block.z <= 64 && config.grid.y <= 65535 &&
          config.grid.z <= 65535 &&
@@ -78,9 +77,8 @@ DeviceError ChildGrids::Launch(uint64_t buffer, uint64_t stream) {
     Child& child = found->second;
     child.params.resize(child.kernel->info().param_bytes);
     // The buffer is the heap's, whatever a kernel has written there.
-    if (!child.params.empty()) {
+    if (!child.params.empty())
       memcpy(child.params.data(), reinterpret_cast<const void*>(buffer), child.params.size());
-    }
     (stream == kTailLaunch ? last_ : children_).push_back(std::move(child));
   }
   prepared_.erase(found);
@@ -110,11 +108,10 @@ bool ChildGrids::Destroy(uint64_t handle) {
 
 void ChildGrids::SetError(uint64_t thread, uint32_t error) {
   std::lock_guard lock(mutex_);
-  if (error == 0) {
+  if (error == 0)
     errors_.erase(thread);
-  } else {
+  else
     errors_[thread] = error;
-  }
 }
 
 uint32_t ChildGrids::ErrorOf(uint64_t thread) {

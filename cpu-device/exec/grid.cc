@@ -84,9 +84,7 @@ class Participant {
   ~Participant() {
     g_runs_taken.fetch_add(taken_, std::memory_order_relaxed);
     if (current_.cluster) Spare(std::move(current_.cluster));
-    while (!waiting_.empty() && SpareBlocks().size() < kKeptBlocks) {
-      Spare(waiting_.Take().cluster);
-    }
+    while (!waiting_.empty() && SpareBlocks().size() < kKeptBlocks) Spare(waiting_.Take().cluster);
   }
 
   // Works until the grid has no block left for this thread. `until`: or until that time, if given.
@@ -126,9 +124,8 @@ class Participant {
   }
 
   void CountEnded() {
-    if (grid_.looked.load(std::memory_order_relaxed)) {
+    if (grid_.looked.load(std::memory_order_relaxed))
       grid_.ended.fetch_add(1, std::memory_order_relaxed);
-    }
   }
 
   void SetAside() {
@@ -254,9 +251,7 @@ void ParticipateAsCaller(Grid& grid, Clock::time_point start, const BetterCode& 
     const Clock::time_point until = start + better.after;
     Participate(grid, 0, &until);
     if (grid.launch->cancel || grid.next.load(std::memory_order_relaxed) >= grid.blocks) return;
-    if (const BlockShape* shape = better.make()) {
-      grid.shape.store(shape, std::memory_order_release);
-    }
+    if (const BlockShape* shape = better.make()) grid.shape.store(shape, std::memory_order_release);
   }
   Participate(grid, 0);
 }
@@ -271,15 +266,13 @@ class Pool {
 
   void Offer(Grid* grid, unsigned helpers) {
     std::lock_guard lock(mutex_);
-    while (threads_ < PoolThreads() - 1) {
+    while (threads_ < PoolThreads() - 1)
       std::thread([this, smid = ++threads_] { ThreadMain(smid % kSmCount); }).detach();
-    }
     for (unsigned i = 0; i < helpers; ++i) queue_.push_back(grid);
-    if (helpers == 1) {
+    if (helpers == 1)
       wake_.notify_one();
-    } else {
+    else
       wake_.notify_all();
-    }
   }
 
   // After this no further thread enters the grid.

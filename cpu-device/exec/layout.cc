@@ -34,9 +34,8 @@ class LayoutBuilder {
       shared_ = layout_->reserved_shared_offset + kReservedSharedBytes;
     }
     layout_->dynamic_shared_offset = AlignUp(shared_, align);
-    for (const Variable* variable : dynamic_) {
+    for (const Variable* variable : dynamic_)
       layout_->shared_offset[variable] = layout_->dynamic_shared_offset;
-    }
     layout_->local_bytes = AlignUp(local_, layout_->local_align);
     return "";
   }
@@ -62,9 +61,8 @@ class LayoutBuilder {
       if (instruction.Is(ptx::Opcode::kAlloca)) layout_->needs_local_stack = true;
       if (instruction.Is(ptx::Opcode::kMapa)) layout_->maps_blocks = true;
       if (instruction.Is(ptx::Opcode::kCall) && instruction.operands.size() > 1 &&
-          instruction.operands[1].Is(Operand::Kind::kRegister)) {
+          instruction.operands[1].Is(Operand::Kind::kRegister))
         layout_->has_indirect_calls = true;
-      }
       for (const Operand& operand : instruction.operands) Scan(operand, instruction);
     }
     stack_.pop_back();
@@ -88,14 +86,12 @@ class LayoutBuilder {
     }
     if (operand.Is(Operand::Kind::kSpecialRegister) &&
         operand.special == ptx::SpecialRegister::kEnvreg &&
-        (operand.value == 1 || operand.value == 2)) {
+        (operand.value == 1 || operand.value == 2))
       layout_->uses_grid_workspace = true;
-    }
     if (operand.Is(Operand::Kind::kSpecialRegister) &&
         operand.special >= ptx::SpecialRegister::kReservedSmemOffsetBegin &&
-        operand.special <= ptx::SpecialRegister::kReservedSmemOffset1) {
+        operand.special <= ptx::SpecialRegister::kReservedSmemOffset1)
       layout_->uses_reserved_shared = true;
-    }
     for (const Operand& element : operand.elements) Scan(element, instruction);
   }
 
@@ -121,9 +117,8 @@ class LayoutBuilder {
   void PlaceShared(const Variable* variable) {
     if (variable->space != Space::kShared || layout_->shared_offset.count(variable)) return;
     if (variable->size_bytes == 0) {
-      if (std::find(dynamic_.begin(), dynamic_.end(), variable) == dynamic_.end()) {
+      if (std::find(dynamic_.begin(), dynamic_.end(), variable) == dynamic_.end())
         dynamic_.push_back(variable);
-      }
       return;
     }
     layout_->shared_align = std::max(layout_->shared_align, variable->align);

@@ -15,15 +15,14 @@ double SmallFloat(uint32_t bits, int exponent_bits, int mantissa_bits, bool has_
   bool negative = (bits >> (mantissa_bits + exponent_bits) & 1) != 0;
   int bias = (1 << (exponent_bits - 1)) - 1, top = (1 << exponent_bits) - 1;
   double value = 0;
-  if (exponent == top && has_infinity) {
+  if (exponent == top && has_infinity)
     value = mantissa == 0 ? INFINITY : NAN;
-  } else if (!has_infinity && exponent == top && mantissa == (1u << mantissa_bits) - 1) {
+  else if (!has_infinity && exponent == top && mantissa == (1u << mantissa_bits) - 1)
     value = NAN;
-  } else if (exponent == 0) {
+  else if (exponent == 0)
     value = std::ldexp(mantissa, 1 - bias - mantissa_bits);
-  } else {
+  else
     value = std::ldexp(mantissa + (1u << mantissa_bits), exponent - bias - mantissa_bits);
-  }
   return negative ? -value : value;
 }
 

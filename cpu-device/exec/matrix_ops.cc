@@ -130,13 +130,12 @@ void DecodeWords(const uint32_t* words, uint32_t begin, uint32_t count, double* 
   constexpr uint32_t kBits = BitsOf(kType);
   for (uint32_t i = begin; i < count; ++i) {
     uint64_t bits = 0;
-    if constexpr (kBits == 64) {
+    if constexpr (kBits == 64)
       bits = words[2 * i] | static_cast<uint64_t>(words[2 * i + 1]) << 32;
-    } else if constexpr (kBits == 32) {
+    else if constexpr (kBits == 32)
       bits = words[i];
-    } else {
+    else
       bits = words[i * kBits / 32] >> i * kBits % 32 & ((1u << kBits) - 1);
-    }
     values[i] = ValueOf<kType>(bits);
   }
 }
@@ -230,13 +229,12 @@ void CollectWords(const Plan& plan, const double* matrix, uint32_t* words) {
   }
   for (uint32_t i = 0; i < count; ++i) {
     const uint64_t value = Encode<kType>(matrix[i], saturates);
-    if constexpr (kBits >= 32) {
+    if constexpr (kBits >= 32)
       std::memcpy(&words[i * kBits / 32], &value, kBits / 8);
-    } else if (i % 2 == 0) {
+    else if (i % 2 == 0)
       words[i / 2] = static_cast<uint32_t>(value);
-    } else {
+    else
       words[i / 2] |= static_cast<uint32_t>(value) << 16;
-    }
   }
 }
 

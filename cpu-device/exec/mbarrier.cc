@@ -47,9 +47,8 @@ const char* AddMbarrierBytes(uint64_t* object, int64_t bytes) {
   Fields fields(*object);
   if (!fields.valid) return kUninitialised;
   fields.bytes += bytes;
-  if (fields.bytes > kMaxBytes || fields.bytes < -kMaxBytes) {
+  if (fields.bytes > kMaxBytes || fields.bytes < -kMaxBytes)
     return "more than 1048575 bytes are expected";
-  }
   if (bytes < 0) fields.CompleteIfDone();
   *object = fields.Word();
   return nullptr;
@@ -65,9 +64,8 @@ const char* ArriveAtMbarrier(uint64_t* object, uint32_t count, uint32_t flags) {
     fields.expected -= count;
   }
   fields.pending -= count;
-  if (fields.CompleteIfDone() && (flags & kMbarrierNoComplete)) {
+  if (fields.CompleteIfDone() && (flags & kMbarrierNoComplete))
     return "an arrival with .noComplete ends the phase";
-  }
   *object = fields.Word();
   return nullptr;
 }

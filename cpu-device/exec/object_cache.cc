@@ -91,9 +91,8 @@ bool WriteWhole(int fd, const void* data, size_t bytes) {
 
 void MakeDirectories(const std::string& path) {
   for (size_t slash = path.find('/', 1); slash != std::string::npos;
-       slash = path.find('/', slash + 1)) {
+       slash = path.find('/', slash + 1))
     mkdir(path.substr(0, slash).c_str(), 0700);
-  }
   mkdir(path.c_str(), 0700);
 }
 

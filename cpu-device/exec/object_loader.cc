@@ -47,19 +47,16 @@ class ObjectMapper {
     if (object_.size() < sizeof(header)) return Fail("shorter than an ELF header");
     memcpy(&header, object_.data(), sizeof(header));
     if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_machine != EM_X86_64 ||
-        header.e_type != ET_REL || header.e_shentsize != sizeof(Elf64_Shdr)) {
+        header.e_type != ET_REL || header.e_shentsize != sizeof(Elf64_Shdr))
       return Fail("not a relocatable x86-64 object");
-    }
-    if (!Inside(header.e_shoff, uint64_t{header.e_shnum} * sizeof(Elf64_Shdr))) {
+    if (!Inside(header.e_shoff, uint64_t{header.e_shnum} * sizeof(Elf64_Shdr)))
       return Fail("section table lies outside");
-    }
     sections_.resize(header.e_shnum);
     memcpy(sections_.data(), object_.data() + header.e_shoff,
            sections_.size() * sizeof(Elf64_Shdr));
     for (const Elf64_Shdr& section : sections_) {
-      if (section.sh_type != SHT_NOBITS && !Inside(section.sh_offset, section.sh_size)) {
+      if (section.sh_type != SHT_NOBITS && !Inside(section.sh_offset, section.sh_size))
         return Fail("a section lies outside");
-      }
       if (section.sh_type == SHT_SYMTAB) {
         symbols_.resize(section.sh_size / sizeof(Elf64_Sym));
         memcpy(symbols_.data(), object_.data() + section.sh_offset,
@@ -139,9 +136,8 @@ class ObjectMapper {
       return true;
     }
     if (wants_slot) return Fail("indirect reference to a local symbol");
-    if (symbol.st_shndx >= sections_.size() || placed_[symbol.st_shndx] == SIZE_MAX) {
+    if (symbol.st_shndx >= sections_.size() || placed_[symbol.st_shndx] == SIZE_MAX)
       return Fail("relocation against a section that is not loaded");
-    }
     *address = reinterpret_cast<uint64_t>(base_) + placed_[symbol.st_shndx] + symbol.st_value;
     return true;
   }
@@ -153,9 +149,8 @@ class ObjectMapper {
     if (!AddressOf(static_cast<uint32_t>(ELF64_R_SYM(rela.r_info)), type, &value)) return false;
     unsigned width = (type == R_X86_64_64 || type == R_X86_64_PC64) ? 8 : 4;
     if (rela.r_offset > sections_[section].sh_size ||
-        width > sections_[section].sh_size - rela.r_offset) {
+        width > sections_[section].sh_size - rela.r_offset)
       return Fail("relocation outside its section");
-    }
     uint8_t* place = base_ + placed_[section] + rela.r_offset;
     value += static_cast<uint64_t>(rela.r_addend);
     switch (type) {
@@ -172,9 +167,8 @@ class ObjectMapper {
       default:
         return Fail("relocation type " + std::to_string(type));
     }
-    if (width == 4 && static_cast<int64_t>(value) != static_cast<int32_t>(value)) {
+    if (width == 4 && static_cast<int64_t>(value) != static_cast<int32_t>(value))
       return Fail("reference out of reach");
-    }
     memcpy(place, &value, width);
     return true;
   }
@@ -182,9 +176,8 @@ class ObjectMapper {
   bool Relocate() {
     for (const Elf64_Shdr& section : sections_) {
       if (section.sh_type != SHT_RELA || section.sh_info >= sections_.size() ||
-          placed_[section.sh_info] == SIZE_MAX) {
+          placed_[section.sh_info] == SIZE_MAX)
         continue;
-      }
       size_t count = section.sh_size / sizeof(Elf64_Rela);
       for (size_t i = 0; i < count; ++i) {
         Elf64_Rela rela;
@@ -198,15 +191,13 @@ class ObjectMapper {
   bool Seal() {
     for (const Elf64_Sym& symbol : symbols_) {
       if (symbol.st_shndx == SHN_UNDEF || symbol.st_shndx >= sections_.size() ||
-          placed_[symbol.st_shndx] == SIZE_MAX || NameOf(symbol) != kKernelSymbol) {
+          placed_[symbol.st_shndx] == SIZE_MAX || NameOf(symbol) != kKernelSymbol)
         continue;
-      }
       loaded_->entry_ = base_ + placed_[symbol.st_shndx] + symbol.st_value;
     }
     if (!loaded_->entry_) return Fail("exports no kernel");
-    if (mprotect(base_, loaded_->bytes_, PROT_READ | PROT_EXEC) != 0) {
+    if (mprotect(base_, loaded_->bytes_, PROT_READ | PROT_EXEC) != 0)
       return Fail("the system refuses executable memory");
-    }
     return true;
   }
 

@@ -132,9 +132,8 @@ ExecResult ProgramImpl::Load(std::string_view text) {
   ptx::ParseResult parsed = ptx::Parse(text, &module_);
   if (!parsed.ok()) return {ExecStatus::kInvalidPtx, parsed.message};
   text_hash_ = HashText(*module_.text);
-  for (const auto& function : module_.functions) {
+  for (const auto& function : module_.functions)
     if (function->is_entry && function->has_body) kernel_names_.emplace_back(function->name);
-  }
   return PlaceGlobals();
 }
 
@@ -182,9 +181,8 @@ ExecResult ProgramImpl::Initialise(const ptx::Variable& variable) {
                   " in its initialiser is not supported by the CPU device"};
     }
     value += static_cast<uint64_t>(relocation.addend);
-    if (relocation.mask != ~0ull) {
+    if (relocation.mask != ~0ull)
       value = (value & relocation.mask) >> __builtin_ctzll(relocation.mask);
-    }
     if (relocation.size_bytes > 8 ||
         relocation.offset + relocation.size_bytes > variable.size_bytes) {
       return {ExecStatus::kInvalidPtx,
@@ -210,9 +208,8 @@ Kernel* ProgramImpl::FindKernel(std::string_view name) {
 
 Kernel* ProgramImpl::KernelAt(uint64_t address) {
   const uint64_t index = (address - FunctionId(0)) / kFunctionIdStep;
-  if (index >= module_.functions.size() || FunctionId(static_cast<uint32_t>(index)) != address) {
+  if (index >= module_.functions.size() || FunctionId(static_cast<uint32_t>(index)) != address)
     return nullptr;
-  }
   return FindKernel(module_.functions[index]->name);
 }
 
@@ -226,9 +223,8 @@ ExecResult KernelImpl::Open() {
 
 void KernelImpl::FillInfo() {
   info_.name = std::string(function_.name);
-  for (const auto& param : function_.params) {
+  for (const auto& param : function_.params)
     info_.params.push_back({param->param_offset, static_cast<uint32_t>(param->size_bytes)});
-  }
   info_.param_bytes = function_.param_bytes;
   info_.static_shared_bytes = layout_.static_shared_bytes;
   info_.local_bytes = layout_.local_bytes;
@@ -249,11 +245,9 @@ void KernelImpl::FillInfo() {
   limit = std::min<uint32_t>(limit, 65536 / std::max<uint32_t>(info_.max_threads_per_block, 256));
   info_.registers = std::clamp<uint32_t>(layout_.register_count / 3, 16, std::max(limit, 16u));
   info_.ptx_version = function_.target;
-  if (function_.reqnctapercluster[0]) {
-    for (int i = 0; i < 3; ++i) {
+  if (function_.reqnctapercluster[0])
+    for (int i = 0; i < 3; ++i)
       info_.required_cluster[i] = std::max(function_.reqnctapercluster[i], 1u);
-    }
-  }
   info_.needs_cluster = function_.explicit_cluster;
   info_.uses_grid_sync = layout_.uses_grid_workspace;
 }
@@ -323,9 +317,8 @@ ExecResult KernelImpl::Adopt(const CachedKernel& compiled, bool quick) {
   code->object = LoadedObject::Load(compiled.object, &error);
   if (!code->object) return {ExecStatus::kUnsupported, "kernel " + info_.name + ": " + error};
   code->form = compiled.form;
-  if (!compiled.notice.empty() && Options().warn && !warned_.exchange(true)) {
+  if (!compiled.notice.empty() && Options().warn && !warned_.exchange(true))
     Options().warn(compiled.notice);
-  }
   (quick ? quick_ : full_) = std::move(code);
   if (!quick) optimised_.store(full_.get(), std::memory_order_release);
   return {};

@@ -74,9 +74,8 @@ uint32_t ReachesAll(BlockContext* block, uint64_t first, uint64_t last, uint32_t
     const uint64_t version = options.range_version->load(std::memory_order_acquire);
     for (const KnownRange& range : block->known) {
       const uint64_t offset = low - range.begin;
-      if (offset < range.bytes && span <= range.bytes - offset && range.version == version) {
+      if (offset < range.bytes && span <= range.bytes - offset && range.version == version)
         return 1;
-      }
     }
   }
   if (InOwnWindows(block, low, span)) return 1;
@@ -161,9 +160,8 @@ uint32_t fc_rt_fns(uint32_t mask, uint32_t base, int32_t offset) {
   if (offset == 0) return (mask >> base & 1) ? base : ~0u;
   int32_t step = offset > 0 ? 1 : -1;
   int32_t left = offset > 0 ? offset : -offset;
-  for (int32_t i = static_cast<int32_t>(base); i >= 0 && i < 32; i += step) {
+  for (int32_t i = static_cast<int32_t>(base); i >= 0 && i < 32; i += step)
     if ((mask >> i & 1) && --left == 0) return static_cast<uint32_t>(i);
-  }
   return ~0u;
 }
 
@@ -223,16 +221,14 @@ const RuntimeSymbol kSymbols[] = {
 }  // namespace
 
 void* FindRuntimeSymbol(std::string_view name) {
-  for (const RuntimeSymbol& symbol : kSymbols) {
+  for (const RuntimeSymbol& symbol : kSymbols)
     if (symbol.name == name) return symbol.address;
-  }
   for (auto symbols :
        {FloatSymbols, TextureSymbols, AsyncSymbols, TensorSymbols, ChildGridSymbols}) {
     unsigned count = 0;
     const RuntimeSymbol* more = symbols(&count);
-    for (unsigned i = 0; i < count; ++i) {
+    for (unsigned i = 0; i < count; ++i)
       if (more[i].name == name) return more[i].address;
-    }
   }
   return nullptr;
 }

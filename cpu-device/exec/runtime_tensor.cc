@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // cp.async.bulk.tensor and its reductions in tile mode: a box of a tensor to shared memory, or
 // back, element by element; tensormap.replace.
+#include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstring>
 #include <iterator>
+#include <span>
 
 #include "cpu-device/exec/cluster.h"
 #include "cpu-device/exec/fault.h"
@@ -83,8 +86,9 @@ constexpr ElementKind kElementKinds[] = {{1, 0}, {2, 1},  {4, 2}, {4, 3}, {8, 4}
 
 // A kernel may make a map of zeros, field by field: of rank 1, bytes, nothing else said.
 void AdoptZeros(TensorMap* map) {
-  constexpr uint8_t kZeros[sizeof(TensorMap)] = {};
-  if (memcmp(map, kZeros, sizeof(kZeros)) != 0) return;
+  const auto bytes = std::as_bytes(std::span(map, 1));
+  if (std::any_of(bytes.begin(), bytes.end(), [](std::byte one) { return one != std::byte{}; }))
+    return;
   *map = TensorMap();
   map->rank = 1;
   map->element_bytes = kElementKinds[0].bytes;
@@ -94,9 +98,8 @@ void AdoptZeros(TensorMap* map) {
 const char* ReplaceField(TensorMap* map, TensorField field, uint32_t at, uint64_t value) {
   const bool by_element = field == TensorField::kBox || field == TensorField::kDim ||
                           field == TensorField::kStep || field == TensorField::kStride;
-  if (by_element && at >= kMaxTensorRank - (field == TensorField::kStride ? 1 : 0)) {
+  if (by_element && at >= kMaxTensorRank - (field == TensorField::kStride ? 1 : 0))
     return "a tensor has at most 5 dimensions, and a stride less";
-  }
   switch (field) {
     case TensorField::kAddress:
       map->address = value;
@@ -181,11 +184,10 @@ void CopyBox(BlockContext* block, const TensorMap& map, const Box& box, const in
     }
     auto* there = reinterpret_cast<uint8_t*>(map.address + offset);
     CheckAccess(block, map.address + offset, static_cast<uint32_t>(element), line);
-    if (reduce == TensorReduce::kNone) {
+    if (reduce == TensorReduce::kNone)
       memcpy(store ? there : here, store ? here : there, element);
-    } else if (const char* error = ReduceTensorElement(map.type, reduce, there, here)) {
+    else if (const char* error = ReduceTensorElement(map.type, reduce, there, here))
       RaiseFault(ExecStatus::kTrap, "%s; this one is %u (PTX line %u)", error, map.type, line);
-    }
   }
 }
 

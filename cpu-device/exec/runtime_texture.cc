@@ -76,11 +76,10 @@ void fc_rt_tex(uint64_t handle, uint32_t what, uint32_t line, const uint32_t* in
 void fc_rt_suld(uint64_t handle, uint32_t what, uint32_t line, const uint32_t* in, void* data) {
   const uint32_t bytes = what >> kSurfaceBytesShift;
   const uint8_t* address = AddressOf(ObjectOf(handle, true, line), what, line, in);
-  if (address == nullptr) {
+  if (address == nullptr)
     memset(data, 0, bytes);
-  } else {
+  else
     memcpy(data, address, bytes);
-  }
 }
 
 void fc_rt_sust(uint64_t handle, uint32_t what, uint32_t line, const uint32_t* in,

@@ -33,9 +33,8 @@ const char* ReduceInteger(TensorReduce reduce, uint8_t* there, const uint8_t* he
   std::memcpy(&value, here, sizeof(value));
   const auto with = static_cast<Bits>(value);
   constexpr bool kCounts = std::is_same_v<Integer, uint32_t>;
-  if ((reduce == TensorReduce::kInc || reduce == TensorReduce::kDec) && !kCounts) {
+  if ((reduce == TensorReduce::kInc || reduce == TensorReduce::kDec) && !kCounts)
     return kNoSuchReduction;
-  }
   Exchange<Bits>(there, [&](Bits old) -> Bits {
     switch (reduce) {
       case TensorReduce::kAdd:

@@ -167,9 +167,8 @@ void RunWarpOperation(ThreadContext* warp, uint32_t lanes) {
   if (op == Wait::kMma) return Multiply(warp, lanes);
   if (op >= Wait::kShflUp && op <= Wait::kShflIdx) return Shuffle(warp, lanes, op);
   if (op >= Wait::kVoteAll && op <= Wait::kVoteBallot) return Vote(warp, lanes, op);
-  if (op == Wait::kMatchAny || op == Wait::kMatchAll) {
+  if (op == Wait::kMatchAny || op == Wait::kMatchAll)
     return Match(warp, lanes, op == Wait::kMatchAll);
-  }
   if (op == Wait::kActivemask) {
     ForEachLane(lanes, [&](uint32_t lane) { warp[lane].value = lanes; });
     return;

@@ -51,9 +51,8 @@ bool ForEachInfo(Bytes section, Take take) {
     uint8_t format = 0;
     Info info;
     if (!LoadAt(section, at, &format) || !LoadAt(section, at + 1, &info.attribute) ||
-        !LoadAt(section, at + 2, &info.value)) {
+        !LoadAt(section, at + 2, &info.value))
       return false;
-    }
     at += 4;
     if (format == kHasBytes) {
       if (info.value > section.size() - at) return false;
@@ -74,9 +73,8 @@ class CubinReader {
     for (const ElfSection& section : elf_.sections) sections_.emplace(section.name, &section);
     FindSymbols();
     if (!ReadModuleInfo()) return Fail(error, ".nv.info is cut off");
-    for (KernelInfo& kernel : cubin_.kernels) {
+    for (KernelInfo& kernel : cubin_.kernels)
       if (!ReadKernelInfo(kernel)) return Fail(error, ".nv.info of " + kernel.name + " is broken");
-    }
     ReadFixups();
     return true;
   }
@@ -211,9 +209,8 @@ class CubinReader {
         uint16_t ordinal = 0, offset = 0;
         uint32_t size = 0;
         if (!LoadAt(info.bytes, 4, &ordinal) || !LoadAt(info.bytes, 6, &offset) ||
-            !LoadAt(info.bytes, 8, &size)) {
+            !LoadAt(info.bytes, 8, &size))
           return false;
-        }
         // Beside the size stand hints about pointers: below it in the first form, above in the
         // second.
         size = info.attribute == kParamInfo ? size >> 18 : size & 0xffff;
@@ -272,10 +269,8 @@ class CubinReader {
     const auto& [start, index] = *std::prev(next);
     CubinVariable& variable = cubin_.variables[index];
     fixup.offset = place - start;
-    if (fixup.offset > variable.size_bytes ||
-        variable.size_bytes - fixup.offset < fixup.size_bytes) {
+    if (fixup.offset > variable.size_bytes || variable.size_bytes - fixup.offset < fixup.size_bytes)
       return;
-    }
     variable.fixups.push_back(fixup);
   }
 

@@ -35,9 +35,8 @@ bool ReadSection(Bytes file, uint64_t at, ElfSection* section, uint32_t* name) {
   if (!LoadAt(file, at, name) || !LoadAt(file, at + 4, &section->type) ||
       !LoadAt(file, at + 24, &offset) || !LoadAt(file, at + 32, &section->size_bytes) ||
       !LoadAt(file, at + 40, &section->link) || !LoadAt(file, at + 44, &section->info) ||
-      !LoadAt(file, at + 48, &section->align)) {
+      !LoadAt(file, at + 48, &section->align))
     return false;
-  }
   // The first section's size is a count, where there are very many.
   if (section->type == kNoBits || section->type == 0) return true;
   return Slice(file, offset, section->size_bytes, &section->bytes);
@@ -64,14 +63,12 @@ bool ReadSections(Bytes file, ElfFile* elf, std::string* error) {
   }
   elf->sections.resize(count);
   std::vector<uint32_t> name_at(count);
-  for (uint64_t i = 0; i < count; ++i) {
+  for (uint64_t i = 0; i < count; ++i)
     if (!ReadSection(file, table + i * kSectionBytes, &elf->sections[i], &name_at[i]))
       return Fail(error, "section " + std::to_string(i) + " is not inside the file");
-  }
-  for (uint64_t i = 0; i < count; ++i) {
+  for (uint64_t i = 0; i < count; ++i)
     if (!TextAt(elf->sections[names].bytes, name_at[i], &elf->sections[i].name))
       return Fail(error, "section " + std::to_string(i) + " has no name");
-  }
   return true;
 }
 
@@ -96,9 +93,8 @@ bool ReadSymbols(ElfFile* elf, std::string* error) {
     if (!LoadAt(table->bytes, at, &name) || !LoadAt(table->bytes, at + 4, &info) ||
         !LoadAt(table->bytes, at + 5, &symbol.other) || !LoadAt(table->bytes, at + 6, &section) ||
         !LoadAt(table->bytes, at + 8, &symbol.value) ||
-        !LoadAt(table->bytes, at + 16, &symbol.size_bytes) || !TextAt(names, name, &symbol.name)) {
+        !LoadAt(table->bytes, at + 16, &symbol.size_bytes) || !TextAt(names, name, &symbol.name))
       return Fail(error, "symbol " + std::to_string(i) + " is not readable");
-    }
     symbol.type = info & 15;
     symbol.section = section;
     if (section == kExtended && more != nullptr && !LoadAt(more->bytes, i * 4, &symbol.section))
@@ -110,9 +106,8 @@ bool ReadSymbols(ElfFile* elf, std::string* error) {
 }  // namespace
 
 const ElfSection* ElfFile::Find(std::string_view name) const {
-  for (const ElfSection& section : sections) {
+  for (const ElfSection& section : sections)
     if (section.name == name) return &section;
-  }
   return nullptr;
 }
 
@@ -121,9 +116,8 @@ bool ReadElf(Bytes file, ElfFile* elf, std::string* error) {
   uint32_t magic = 0;
   uint8_t bits = 0;
   if (!LoadAt(file, 0, &magic) || magic != kMagic || file.size() < 64 || !LoadAt(file, 4, &bits) ||
-      bits != 2) {
+      bits != 2)
     return Fail(error, "no 64-bit ELF header");
-  }
   LoadAt(file, 8, &elf->abi_version);
   LoadAt(file, 18, &elf->machine);
   LoadAt(file, 48, &elf->flags);

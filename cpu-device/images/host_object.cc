@@ -66,9 +66,8 @@ int64_t Decimal(const uint8_t* text, size_t length) {
 }  // namespace
 
 bool ContainersOfHostCode(Bytes file, std::vector<Bytes>* containers, std::string* error) {
-  if (file.size() < kArchiveBytes || memcmp(file.data(), kArchive, kArchiveBytes) != 0) {
+  if (file.size() < kArchiveBytes || memcmp(file.data(), kArchive, kArchiveBytes) != 0)
     return ReadObject(file, containers, error);
-  }
   for (size_t at = kArchiveBytes; file.size() - at >= kMemberHeader;) {
     const uint8_t* header = file.data() + at;
     const int64_t size = Decimal(header + kSizeAt, kSizeBytes);
@@ -81,9 +80,8 @@ bool ContainersOfHostCode(Bytes file, std::vector<Bytes>* containers, std::strin
     const Bytes member = file.subspan(at, static_cast<size_t>(size));
     // Tables of names and symbols are members too.
     if (cuda_abi::ClassifyImage(member) == cuda_abi::ImageForm::kElf &&
-        !ReadObject(member, containers, error)) {
+        !ReadObject(member, containers, error))
       return false;
-    }
     at += static_cast<size_t>(size + (size & 1));
     if (at > file.size()) break;
   }

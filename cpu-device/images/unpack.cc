@@ -41,9 +41,8 @@ bool Unpack(const cuda_abi::ImageEntry& entry, std::string* code, std::string* e
              std::to_string(size) + " bytes";
     return false;
   }
-  if (entry.kind == cuda_abi::EntryKind::kPtx) {
+  if (entry.kind == cuda_abi::EntryKind::kPtx)
     while (!code->empty() && code->back() == '\0') code->pop_back();
-  }
   return true;
 }
 

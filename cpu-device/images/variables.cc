@@ -47,9 +47,8 @@ uint64_t OfCubin(cuda_abi::Bytes image) {
   std::string error;
   if (!ReadCubin(image, &cubin, &error)) return 0;
   Sum sum;
-  for (const CubinVariable& variable : cubin.variables) {
+  for (const CubinVariable& variable : cubin.variables)
     sum.Add(variable.size_bytes, variable.align_bytes);
-  }
   return sum.bytes();
 }
 

@@ -213,9 +213,8 @@ std::string NoticeOf(const CompileRequest& request, const ptx::Instruction& load
   if (load.loc < entry.locations.size()) {
     const ptx::SourceLocation& source = entry.locations[load.loc];
     auto file = request.module->files.find(source.file);
-    if (file != request.module->files.end()) {
+    if (file != request.module->files.end())
       where = std::string(file->second) + ":" + std::to_string(source.line) + ", " + where;
-    }
   }
   return "kernel " + std::string(entry.name) + " (" + where +
          "): a lane may read what another lane of its warp has just stored, without a barrier: "

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include <cstring>
+#include <memory>
 #include <string>
 
 namespace farcall::cpu_nvml {
@@ -39,8 +40,9 @@ const DeviceDriver* Load() {
   path = path.substr(0, path.rfind('/') + 1) + "libcuda.so.1";
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return nullptr;
-  auto* driver = new DeviceDriver;
-  return FindAll(library, driver) && driver->Init(0) == CUDA_SUCCESS ? driver : nullptr;
+  auto driver = std::make_unique<DeviceDriver>();
+  const bool works = FindAll(library, driver.get()) && driver->Init(0) == CUDA_SUCCESS;
+  return works ? driver.release() : nullptr;
 }
 
 }  // namespace

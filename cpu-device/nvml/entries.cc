@@ -198,9 +198,8 @@ NVML_ENTRY nvmlDeviceGetCount_v2(unsigned int* deviceCount) {
 }
 NVML_ENTRY nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t* device) {
   if (CheckReady() != NVML_SUCCESS) return NVML_ERROR_UNINITIALIZED;
-  if (device == nullptr || index >= static_cast<unsigned>(DeviceCount())) {
+  if (device == nullptr || index >= static_cast<unsigned>(DeviceCount()))
     return NVML_ERROR_INVALID_ARGUMENT;
-  }
   *device = reinterpret_cast<nvmlDevice_t>(&g_handles[index]);
   return NVML_SUCCESS;
 }
@@ -288,9 +287,8 @@ FARCALL_LINK_ENTRY(nvmlDeviceGetPcieSpeed, kLinkMegabytesPerSecond)
 NVML_ENTRY nvmlDeviceGetComputeMode(nvmlDevice_t device, nvmlComputeMode_t* mode) {
   int index = 0;
   nvmlReturn_t status = Check(device, mode, &index);
-  if (status == NVML_SUCCESS) {
+  if (status == NVML_SUCCESS)
     *mode = static_cast<nvmlComputeMode_t>(Attribute(index, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE));
-  }
   return status;
 }
 NVML_ENTRY nvmlDeviceGetMaxClockInfo(nvmlDevice_t device, nvmlClockType_t type,
@@ -320,8 +318,7 @@ NVML_ENTRY nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned
   unsigned room = infos == nullptr ? 0 : *infoCount;
   *infoCount = total_bytes != free_bytes ? 1 : 0;
   if (room < *infoCount) return NVML_ERROR_INSUFFICIENT_SIZE;
-  if (*infoCount != 0) {
+  if (*infoCount != 0)
     infos[0] = {static_cast<unsigned>(getpid()), total_bytes - free_bytes, ~0u, ~0u};
-  }
   return NVML_SUCCESS;
 }

@@ -96,11 +96,9 @@ RegisterId BodyParser::AddRegisters(std::string_view name, Type type, uint32_t c
     lexer_.Fail("more than " + std::to_string(kMaxRegisters) + " registers");
     return first;
   }
-  for (uint32_t i = 0; i < count; ++i) {
-    for (unsigned w = 0; w < width; ++w) {
+  for (uint32_t i = 0; i < count; ++i)
+    for (unsigned w = 0; w < width; ++w)
       function_.registers.push_back({name, numbered ? i : kNoIndex, type});
-    }
-  }
   return first;
 }
 
@@ -124,9 +122,8 @@ bool BodyParser::DeclareRegisters() {
       range.count = static_cast<uint32_t>(count);
       range.width = next.vector;
       range.first = AddRegisters(next.name, next.type, range.count, range.width, true);
-      if (!scopes_.top().ranges.emplace(next.name, range).second) {
+      if (!scopes_.top().ranges.emplace(next.name, range).second)
         return lexer_.Fail("range " + Quoted(next.name) + " is declared twice");
-      }
     } else {
       LocalSymbol symbol;
       symbol.width = next.vector;
@@ -141,12 +138,10 @@ bool BodyParser::DeclareVariable(Space space, Linkage linkage) {
   auto variable = std::make_unique<Variable>();
   variable->space = space;
   variable->linkage = linkage;
-  if (!ParseVariable(lexer_, variable.get()) || !ParseInitializer(lexer_, variable.get())) {
+  if (!ParseVariable(lexer_, variable.get()) || !ParseInitializer(lexer_, variable.get()))
     return false;
-  }
-  if (!variable->relocations.empty()) {
+  if (!variable->relocations.empty())
     return lexer_.Fail("an initialiser inside a function cannot hold addresses");
-  }
   variable->index = static_cast<uint32_t>(function_.locals.size());
   LocalSymbol symbol;
   symbol.variable = variable.get();
@@ -159,9 +154,8 @@ bool BodyParser::Location() {
   SourceLocation location;
   location.file = static_cast<uint32_t>(lexer_.ExpectInteger("a file number"));
   location.line = static_cast<uint32_t>(lexer_.ExpectInteger("a line number"));
-  if (lexer_.peek().kind == Token::Kind::kInteger) {
+  if (lexer_.peek().kind == Token::Kind::kInteger)
     location.column = static_cast<uint32_t>(lexer_.Next().value);
-  }
   while (lexer_.AcceptPunct(',')) {
     std::string_view word = lexer_.ExpectIdentifier("function_name or inlined_at");
     if (word == "function_name") {
@@ -180,9 +174,8 @@ bool BodyParser::Location() {
 
 bool BodyParser::Pragma() {
   do {
-    if (lexer_.peek().kind != Token::Kind::kString) {
+    if (lexer_.peek().kind != Token::Kind::kString)
       return lexer_.Fail("expected a string, got " + lexer_.Describe());
-    }
     lexer_.Next();
   } while (lexer_.AcceptPunct(','));
   return lexer_.ExpectPunct(';');
@@ -194,9 +187,8 @@ bool BodyParser::DefineLabel(std::string_view name) {
   if (lexer_.AcceptDirective(".calltargets")) return CallTargets(name);
   if (lexer_.AcceptDirective(".callprototype")) return CallPrototype(name);
   uint32_t at = static_cast<uint32_t>(function_.body.size());
-  if (!scopes_.top().labels.emplace(name, at).second) {
+  if (!scopes_.top().labels.emplace(name, at).second)
     return lexer_.Fail("label " + Quoted(name) + " is defined twice");
-  }
   function_.labels.push_back({name, at});
   return true;
 }
@@ -213,9 +205,8 @@ bool BodyParser::BranchTargets(std::string_view name) {
     function_.branch_targets[table].targets.push_back(0);
     scopes_.top().fixups.push_back(fixup);
   } while (lexer_.AcceptPunct(','));
-  if (!scopes_.top().tables.emplace(name, table).second) {
+  if (!scopes_.top().tables.emplace(name, table).second)
     return lexer_.Fail("label " + Quoted(name) + " is defined twice");
-  }
   return lexer_.ExpectPunct(';');
 }
 
@@ -241,13 +232,12 @@ bool BodyParser::CallPrototype(std::string_view name) {
   if (lexer_.IsPunct('(') && !ParseParameters(lexer_, &prototype->params)) return false;
   while (lexer_.peek().kind == Token::Kind::kDirective) {
     std::string_view word = lexer_.Next().text;
-    if (word == ".noreturn") {
+    if (word == ".noreturn")
       prototype->noreturn = true;
-    } else if (word == ".abi_preserve" || word == ".abi_preserve_control") {
+    else if (word == ".abi_preserve" || word == ".abi_preserve_control")
       lexer_.ExpectInteger("a register count");
-    } else {
+    else
       return lexer_.Fail("unexpected " + Quoted(word) + " in a prototype");
-    }
   }
   scopes_.top().prototypes.emplace(name, static_cast<uint32_t>(function_.prototypes.size()));
   function_.prototypes.push_back(std::move(prototype));

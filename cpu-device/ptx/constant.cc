@@ -22,11 +22,10 @@ Constant MakeInteger(uint64_t value, bool is_unsigned) {
 }
 
 Constant Negate(Constant c) {
-  if (c.is_float) {
+  if (c.is_float)
     c.value ^= c.single ? 1ull << 31 : 1ull << 63;
-  } else {
+  else
     c.value = 0 - c.value;
-  }
   return c;
 }
 
@@ -198,9 +197,7 @@ Constant Divide(Lexer& lexer, bool remainder, const Constant& a, const Constant&
     lexer.Fail("division by zero in a constant expression");
     return {};
   }
-  if (is_unsigned) {
-    return MakeInteger(remainder ? a.value % b.value : a.value / b.value, true);
-  }
+  if (is_unsigned) return MakeInteger(remainder ? a.value % b.value : a.value / b.value, true);
   if (b.value == ~0ull) return MakeInteger(remainder ? 0 : 0 - a.value, false);  // INT64_MIN / -1
   int64_t x = static_cast<int64_t>(a.value), y = static_cast<int64_t>(b.value);
   return MakeInteger(static_cast<uint64_t>(remainder ? x % y : x / y), false);

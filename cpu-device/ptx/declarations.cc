@@ -19,9 +19,8 @@ constexpr uint64_t kMaxInitializerBytes = 1u << 30;
 bool ParseAlign(Lexer& lexer, uint32_t* out) {
   uint64_t align = lexer.ExpectInteger("an alignment");
   if (!lexer.ok()) return false;
-  if (!std::has_single_bit(align) || align > kMaxAlign) {
+  if (!std::has_single_bit(align) || align > kMaxAlign)
     return lexer.Fail("alignment " + std::to_string(align) + " is no power of two up to 1048576");
-  }
   *out = static_cast<uint32_t>(align);
   return true;
 }
@@ -43,9 +42,8 @@ bool ParseAttribute(Lexer& lexer, Variable* variable) {
 bool ParseSpecifier(Lexer& lexer, Variable* variable) {
   Token token = lexer.Next();
   std::string_view word = token.text.substr(1);
-  if (word == "align") {
+  if (word == "align")
     return ParseAlign(lexer, variable->is_pointer ? &variable->pointer_align : &variable->align);
-  }
   if (word == "attribute") return ParseAttribute(lexer, variable);
   if (word == "ptr") return variable->is_pointer = true;
   if (word == "v2" || word == "v4" || word == "v8") {
@@ -75,9 +73,8 @@ bool ParseDimensions(Lexer& lexer, Variable* variable) {
       count = c.value;
     }
     if (!lexer.ExpectPunct(']')) return false;
-    if (count > kMaxVariableBytes || variable->dims.size() >= 16) {
+    if (count > kMaxVariableBytes || variable->dims.size() >= 16)
       return lexer.Fail("array of " + std::to_string(count) + " elements is too large");
-    }
     variable->dims.push_back(count);
   }
   return true;
@@ -90,9 +87,8 @@ uint64_t ElementBytes(const Variable& variable) {
 bool SetSize(Lexer& lexer, Variable* variable) {
   uint64_t size = ElementBytes(*variable);
   for (uint64_t dim : variable->dims) {
-    if (dim != 0 && size > kMaxVariableBytes / dim) {
+    if (dim != 0 && size > kMaxVariableBytes / dim)
       return lexer.Fail("variable '" + std::string(variable->name) + "' is larger than 1 TiB");
-    }
     size *= dim;
   }
   variable->size_bytes = size;
@@ -217,9 +213,8 @@ class InitializerParser {
 
   void Put(uint64_t bits) {
     const uint64_t width = BytesOf(variable_->type), at = count_ * width;
-    for (uint64_t i = 0; i < width && i < 8; ++i) {
+    for (uint64_t i = 0; i < width && i < 8; ++i)
       variable_->init[at + i] = static_cast<uint8_t>(bits >> (8 * i));
-    }
     ++count_;
   }
 
@@ -235,15 +230,13 @@ bool IsReference(Type type) {
 }  // namespace
 
 bool ParseVariable(Lexer& lexer, Variable* variable) {
-  while (lexer.peek().kind == Token::Kind::kDirective) {
+  while (lexer.peek().kind == Token::Kind::kDirective)
     if (!ParseSpecifier(lexer, variable)) return false;
-  }
   variable->line = lexer.peek().line;
   variable->name = lexer.ExpectIdentifier("a variable name");
   if (!lexer.ok()) return false;
-  if (variable->type == Type::kNone) {
+  if (variable->type == Type::kNone)
     return lexer.Fail("variable '" + std::string(variable->name) + "' has no type");
-  }
   if (!ParseDimensions(lexer, variable) || !SetSize(lexer, variable)) return false;
   if (variable->align == 0) {
     uint64_t natural = ElementBytes(*variable);
@@ -276,18 +269,16 @@ bool ParseParameters(Lexer& lexer, std::vector<std::unique_ptr<Variable>>* out) 
   uint64_t end = 0;
   while (!lexer.IsPunct(')')) {
     auto param = std::make_unique<Variable>();
-    if (lexer.AcceptDirective(".param")) {
+    if (lexer.AcceptDirective(".param"))
       param->space = Space::kParam;
-    } else if (lexer.AcceptDirective(".reg")) {
+    else if (lexer.AcceptDirective(".reg"))
       param->space = Space::kReg;
-    } else {
+    else
       return lexer.Fail("expected .param or .reg, got " + lexer.Describe());
-    }
     if (!ParseVariable(lexer, param.get())) return false;
     end = (end + param->align - 1) / param->align * param->align;
-    if (end + param->size_bytes > kMaxParameterBytes) {
+    if (end + param->size_bytes > kMaxParameterBytes)
       return lexer.Fail("parameters exceed " + std::to_string(kMaxParameterBytes) + " bytes");
-    }
     param->param_offset = static_cast<uint32_t>(end);
     param->index = static_cast<uint32_t>(out->size());
     end += param->size_bytes;

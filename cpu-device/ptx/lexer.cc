@@ -134,15 +134,14 @@ void Lexer::LexIdentifier(bool directive) {
   size_t start = pos_++;
   while (pos_ < text_.size()) {
     char c = text_[pos_];
-    if (IsWord(c)) {
+    if (IsWord(c))
       ++pos_;
-    } else if (c == '.' && !directive && IsWord(At(pos_ + 1))) {
+    else if (c == '.' && !directive && IsWord(At(pos_ + 1)))
       pos_ += 2;
-    } else if (c == ':' && At(pos_ + 1) == ':' && IsWord(At(pos_ + 2))) {
+    else if (c == ':' && At(pos_ + 1) == ':' && IsWord(At(pos_ + 2)))
       pos_ += 3;
-    } else {
+    else
       break;
-    }
   }
   token_.kind = directive ? Token::Kind::kDirective : Token::Kind::kIdentifier;
   token_.text = text_.substr(start, pos_ - start);

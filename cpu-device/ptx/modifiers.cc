@@ -166,9 +166,8 @@ bool ParseShape(std::string_view word, Modifiers* mods) {
   for (unsigned d = 0; d < 3 && i < word.size(); ++d) {
     if (word[i++] != "mnk"[d]) return false;
     size_t digits = i;
-    while (i < word.size() && word[i] >= '0' && word[i] <= '9' && i - digits < 4) {
+    while (i < word.size() && word[i] >= '0' && word[i] <= '9' && i - digits < 4)
       dims[d] = static_cast<uint16_t>(dims[d] * 10 + (word[i++] - '0'));
-    }
     if (i == digits) return false;
   }
   if (i != word.size()) return false;

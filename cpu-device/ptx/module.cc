@@ -41,9 +41,8 @@ const Function* Module::FindFunction(std::string_view name) const {
     auto it = function_by_name.find(name);
     auto alias = aliases.find(name);
     bool defined = it != function_by_name.end() && it->second->has_body;
-    if (defined || alias == aliases.end()) {
+    if (defined || alias == aliases.end())
       return it == function_by_name.end() ? nullptr : it->second;
-    }
     name = alias->second;
   }
   return nullptr;

@@ -27,12 +27,10 @@ bool BodyParser::Guard(Instruction* instruction) {
   std::string_view name = lexer_.ExpectIdentifier("a predicate");
   LocalSymbol symbol;
   if (!lexer_.ok()) return false;
-  if (!scopes_.Find(name, &symbol) || symbol.reg == kNoRegister) {
+  if (!scopes_.Find(name, &symbol) || symbol.reg == kNoRegister)
     return lexer_.Fail("guard " + Quoted(name) + " is no register");
-  }
-  if (function_.registers[symbol.reg].type != Type::kPred) {
+  if (function_.registers[symbol.reg].type != Type::kPred)
     return lexer_.Fail("guard " + Quoted(name) + " is no predicate");
-  }
   instruction->guard = symbol.reg;
   return true;
 }
@@ -46,9 +44,8 @@ bool BodyParser::ParseInstruction() {
   if (!lexer_.ok()) return false;
   if (!guarded && lexer_.AcceptPunct(':')) return DefineLabel(mnemonic);
   auto [known, fresh] = mnemonics_.try_emplace(mnemonic);
-  if (fresh && !ParseMnemonic(mnemonic, &known->second.opcode, &known->second.mods)) {
+  if (fresh && !ParseMnemonic(mnemonic, &known->second.opcode, &known->second.mods))
     return lexer_.FailAt(instruction.line, "unknown instruction " + Quoted(mnemonic));
-  }
   instruction.opcode = known->second.opcode;
   instruction.mods = known->second.mods;
   instruction.mnemonic = mnemonic;
@@ -134,13 +131,12 @@ bool BodyParser::CallOperands(Instruction* instruction) {
   std::string_view name = lexer_.ExpectIdentifier("a prototype or a target table");
   uint32_t index = 0;
   Operand kind;
-  if (scopes_.Find(&BodyScope::prototypes, name, &index)) {
+  if (scopes_.Find(&BodyScope::prototypes, name, &index))
     kind.kind = Operand::Kind::kPrototype;
-  } else if (scopes_.Find(&BodyScope::call_tables, name, &index)) {
+  else if (scopes_.Find(&BodyScope::call_tables, name, &index))
     kind.kind = Operand::Kind::kTable;
-  } else if (lexer_.ok()) {
+  else if (lexer_.ok())
     return lexer_.Fail("no prototype or target table " + Quoted(name));
-  }
   kind.value = index;
   instruction->operands.push_back(std::move(kind));
   return lexer_.ok();
@@ -172,9 +168,8 @@ bool BodyParser::ParseOperand(Operand* out, int depth) {
   if (lexer_.IsIdentifier() && lexer_.peek().text != "WARP_SZ") {
     if (!Name(out)) return false;
     bool symbol = out->Is(Operand::Kind::kSymbol);
-    if (symbol && (lexer_.IsPunct('+') || lexer_.IsPunct('-'))) {
+    if (symbol && (lexer_.IsPunct('+') || lexer_.IsPunct('-')))
       out->value = static_cast<int64_t>(ParseConstant(lexer_).value);
-    }
     return lexer_.ok();
   }
   if (lexer_.IsPunct('!')) {
@@ -203,9 +198,8 @@ bool BodyParser::RegisterComponent(std::string_view name, Operand* out) {
   size_t component = std::string_view("xyzw").find(name[dot + 1]);
   if (component == std::string_view::npos) component = std::string_view("rgba").find(name[dot + 1]);
   LocalSymbol symbol;
-  if (component == std::string_view::npos || !scopes_.Find(name.substr(0, dot), &symbol)) {
+  if (component == std::string_view::npos || !scopes_.Find(name.substr(0, dot), &symbol))
     return false;
-  }
   if (symbol.reg == kNoRegister || component >= symbol.width) return false;
   out->kind = Operand::Kind::kRegister;
   out->reg = symbol.reg + static_cast<RegisterId>(component);
@@ -261,9 +255,8 @@ bool BodyParser::Address(Operand* out, int depth) {
     bool based = out->Is(Operand::Kind::kRegister) || out->Is(Operand::Kind::kSymbol);
     if (!based) return lexer_.Fail("an address starts with a register or a variable");
     out->kind = Operand::Kind::kAddress;
-    if (lexer_.IsPunct('+') || lexer_.IsPunct('-')) {
+    if (lexer_.IsPunct('+') || lexer_.IsPunct('-'))
       out->value = static_cast<int64_t>(ParseConstant(lexer_).value);
-    }
   } else {
     Constant c = ParseConstant(lexer_);
     if (lexer_.ok() && c.is_float) return lexer_.Fail("an address cannot be a float");

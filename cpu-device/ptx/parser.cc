@@ -37,9 +37,8 @@ class ModuleParser {
     Linkage linkage = Linkage::kInternal;
     bool linked = ParseLinkage(&linkage);
     Token token = lexer_.Next();
-    if (token.kind != Token::Kind::kDirective) {
+    if (token.kind != Token::Kind::kDirective)
       return lexer_.FailAt(token.line, "expected a directive, got " + Quoted(token.text));
-    }
     std::string_view word = token.text.substr(1);
     if (word == "entry" || word == "func")
       return ParseFunction(word == "entry", linkage, token.line);
@@ -101,9 +100,8 @@ class ModuleParser {
 
   bool AddressSize() {
     uint64_t bits = lexer_.ExpectInteger("an address size");
-    if (lexer_.ok() && bits != 32 && bits != 64) {
+    if (lexer_.ok() && bits != 32 && bits != 64)
       return lexer_.Fail("address size " + std::to_string(bits) + ", expected 32 or 64");
-    }
     module_.address_size = static_cast<unsigned>(bits);
     return lexer_.ok();
   }
@@ -111,9 +109,8 @@ class ModuleParser {
   // ".file 1 "name", timestamp, size"
   bool File() {
     uint64_t index = lexer_.ExpectInteger("a file number");
-    if (lexer_.peek().kind != Token::Kind::kString) {
+    if (lexer_.peek().kind != Token::Kind::kString)
       return lexer_.Fail("expected a file name, got " + lexer_.Describe());
-    }
     module_.files[static_cast<uint32_t>(index)] = lexer_.Next().text;
     while (lexer_.AcceptPunct(',')) lexer_.ExpectInteger("a number");
     return lexer_.ok();
@@ -137,9 +134,8 @@ class ModuleParser {
 
   bool Pragma(std::vector<std::string_view>* out) {
     do {
-      if (lexer_.peek().kind != Token::Kind::kString) {
+      if (lexer_.peek().kind != Token::Kind::kString)
         return lexer_.Fail("expected a string, got " + lexer_.Describe());
-      }
       std::string_view text = lexer_.Next().text;
       if (out) out->push_back(text);
     } while (lexer_.AcceptPunct(','));
@@ -173,9 +169,8 @@ class ModuleParser {
       return true;
     }
     Variable& first = *it->second;
-    if (first.space != variable->space) {
+    if (first.space != variable->space)
       return lexer_.Fail(Quoted(variable->name) + " is declared in two state spaces");
-    }
     if (variable->linkage == Linkage::kExtern) {
       first.align = std::max(first.align, variable->align);
       return true;
@@ -183,9 +178,8 @@ class ModuleParser {
     // Of a weak one, any unit's will do; one that is not weak goes before it.
     if (variable->linkage == Linkage::kWeak && first.linkage != Linkage::kExtern) return true;
     if (first.linkage != Linkage::kExtern && first.linkage != Linkage::kCommon &&
-        first.linkage != Linkage::kWeak) {
+        first.linkage != Linkage::kWeak)
       return lexer_.Fail("variable " + Quoted(variable->name) + " is defined twice");
-    }
     variable->index = first.index;
     first = std::move(*variable);
     it->second = &first;
@@ -219,9 +213,8 @@ class ModuleParser {
 
   bool Number(uint32_t* out) {
     uint64_t value = lexer_.ExpectInteger("a number");
-    if (lexer_.ok() && value > 0x7fffffff) {
+    if (lexer_.ok() && value > 0x7fffffff)
       return lexer_.Fail("number " + std::to_string(value) + " is out of range");
-    }
     *out = static_cast<uint32_t>(value);
     return lexer_.ok();
   }
@@ -232,33 +225,32 @@ class ModuleParser {
       std::string_view word = token.text.substr(1);
       uint32_t ignored = 0;
       bool good = true;
-      if (word == "maxntid") {
+      if (word == "maxntid")
         good = ParseExtent(lexer_, function->maxntid);
-      } else if (word == "reqntid") {
+      else if (word == "reqntid")
         good = ParseExtent(lexer_, function->reqntid);
-      } else if (word == "reqnctapercluster") {
+      else if (word == "reqnctapercluster")
         good = ParseExtent(lexer_, function->reqnctapercluster);
-      } else if (word == "minnctapersm") {
+      else if (word == "minnctapersm")
         good = Number(&function->minnctapersm);
-      } else if (word == "maxnctapersm") {
+      else if (word == "maxnctapersm")
         good = Number(&function->maxnctapersm);
-      } else if (word == "maxnreg") {
+      else if (word == "maxnreg")
         good = Number(&function->maxnreg);
-      } else if (word == "maxclusterrank") {
+      else if (word == "maxclusterrank")
         good = Number(&function->maxclusterrank);
-      } else if (word == "explicitcluster") {
+      else if (word == "explicitcluster")
         function->explicit_cluster = true;
-      } else if (word == "noreturn") {
+      else if (word == "noreturn")
         function->noreturn = true;
-      } else if (word == "pragma") {
+      else if (word == "pragma")
         good = Pragma(&function->pragmas);
-      } else if (word == "abi_preserve" || word == "abi_preserve_control") {
+      else if (word == "abi_preserve" || word == "abi_preserve_control")
         good = Number(&ignored);
-      } else if (word == "attribute") {
+      else if (word == "attribute")
         good = SkipAttribute();
-      } else if (word != "blocksareclusters") {
+      else if (word != "blocksareclusters")
         return lexer_.FailAt(token.line, "unknown function directive " + Quoted(token.text));
-      }
       if (!good) return false;
     }
     return lexer_.ok();
@@ -299,9 +291,8 @@ class ModuleParser {
     for (auto& variable : module_.globals) {
       for (Relocation& reloc : variable->relocations) {
         reloc.variable = module_.FindGlobal(reloc.symbol);
-        if (!reloc.variable) {
+        if (!reloc.variable)
           reloc.function = static_cast<const Module&>(module_).FindFunction(reloc.symbol);
-        }
         if (reloc.variable || reloc.function) continue;
         lexer_.FailAt(variable->line,
                       "no such name " + Quoted(reloc.symbol) + " in an initialiser");

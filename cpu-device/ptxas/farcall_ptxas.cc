@@ -32,9 +32,8 @@ constexpr const char* kWithValue[] = {"-arch",
                                       "--fmad"};
 
 bool TakesValue(const std::string& word) {
-  for (const char* option : kWithValue) {
+  for (const char* option : kWithValue)
     if (word == option) return true;
-  }
   return false;
 }
 
@@ -77,9 +76,8 @@ int main(int argc, char** argv) {
   std::ifstream in(input, std::ios::binary);
   std::vector<char> text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
   if (!in.good() && !in.eof()) return Fail(input + ": cannot be read");
-  if (std::string(text.begin(), text.end()).find(".version") == std::string::npos) {
+  if (std::string(text.begin(), text.end()).find(".version") == std::string::npos)
     return Fail(input + ": no PTX: a .version directive is missing");
-  }
   text.push_back(
       '\0');  // what loads the file may hand it to the driver as it is, which reads up to here
   std::ofstream out(output, std::ios::binary | std::ios::trunc);

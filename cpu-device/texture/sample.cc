@@ -173,9 +173,8 @@ Color Linear(const Object& object, const Place& place) {
     const Color color = TexelAt(object, place, at);
     // Out of registers: a color comes in two, and is slow to read as four words of memory.
     const auto halves = std::bit_cast<std::array<uint64_t, 2>>(color);
-    for (unsigned i = 0; i < 4; ++i) {
+    for (unsigned i = 0; i < 4; ++i)
       sum[i] += weight * std::bit_cast<float>(static_cast<uint32_t>(halves[i / 2] >> (i % 2 * 32)));
-    }
   }
   Color color;
   for (int i = 0; i < 4; ++i) color[i] = std::bit_cast<uint32_t>(sum[i]);

@@ -29,26 +29,20 @@ TlsAcceptor::TlsAcceptor(TlsFiles files, Connected connected, Warn warn)
     : files_(std::move(files)), connected_(std::move(connected)), warn_(std::move(warn)) {}
 
 TlsAcceptor::~TlsAcceptor() {
-  if (epoll_ >= 0) {
-    close(epoll_);
-  }
+  if (epoll_ >= 0) close(epoll_);
 }
 
 Status TlsAcceptor::Load() {
   Result<std::shared_ptr<TlsContext>> made =
       TlsContext::Make(TlsContext::Side::kServer, files_.files());
-  if (made.ok()) {
-    context_ = *made;
-  }
+  if (made.ok()) context_ = *made;
   return made.status();
 }
 
 Status TlsAcceptor::Open(int listener, int stop) {
   FARCALL_TRY(Load());
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
-  if (epoll_ < 0) {
-    return {Code::kUnavailable, "no descriptors"};
-  }
+  if (epoll_ < 0) return {Code::kUnavailable, "no descriptors"};
   listener_ = listener;
   fcntl(listener_, F_SETFL, fcntl(listener_, F_GETFL) | O_NONBLOCK);
   Watch(EPOLL_CTL_ADD, listener_, EPOLLIN, kListenerName);
@@ -64,14 +58,11 @@ void TlsAcceptor::Run() {
     DropLate();
     for (int i = 0; i < count; ++i) {
       const uint64_t name = events[static_cast<size_t>(i)].data.u64;
-      if (name == kStopName) {
-        return;
-      }
-      if (name == kListenerName) {
+      if (name == kStopName) return;
+      if (name == kListenerName)
         AcceptSome();
-      } else {
+      else
         Step(name);
-      }
     }
   }
 }
@@ -84,9 +75,7 @@ void TlsAcceptor::Watch(int operation, int fd, uint32_t wanted, uint64_t name) {
 }
 
 int TlsAcceptor::WaitMilliseconds() const {
-  if (guests_.empty()) {
-    return -1;
-  }
+  if (guests_.empty()) return -1;
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
       guests_.begin()->second->deadline - Clock::now());
   return static_cast<int>(std::max<int64_t>(left.count(), 0)) + 1;
@@ -94,9 +83,7 @@ int TlsAcceptor::WaitMilliseconds() const {
 
 void TlsAcceptor::AcceptSome() {
   if (files_.HaveChanged()) {
-    if (Status loaded = Load(); !loaded.ok()) {
-      warn_(loaded.message());
-    }
+    if (Status loaded = Load(); !loaded.ok()) warn_(loaded.message());
   }
   for (int i = 0; i < kAcceptsAtOnce; ++i) {
     const int fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -107,9 +94,7 @@ void TlsAcceptor::AcceptSome() {
       }
       return;
     }
-    while (guests_.size() >= kMaxHandshakes) {
-      Drop(sources_.PickOfFullest());
-    }
+    while (guests_.size() >= kMaxHandshakes) Drop(sources_.PickOfFullest());
     const uint64_t number = next_number_++;
     sources_.Add(number, SourceOfSocket(fd), 1);
     auto guest = std::make_unique<Guest>(AdoptSocket(fd), context_);
@@ -121,14 +106,10 @@ void TlsAcceptor::AcceptSome() {
 
 void TlsAcceptor::Step(uint64_t number) {
   auto found = guests_.find(number);
-  if (found == guests_.end()) {
-    return;  // dropped since the event
-  }
+  if (found == guests_.end()) return;  // dropped since the event
   Guest& guest = *found->second;
   Result<TlsHandshake::Progress> progress = guest.handshake.Step();
-  if (!progress.ok()) {
-    return Drop(number);
-  }
+  if (!progress.ok()) return Drop(number);
   if (*progress == TlsHandshake::Progress::kDone) {
     std::unique_ptr<Guest> done = Take(number);
     const std::string identity = done->handshake.PeerIdentity();
@@ -143,9 +124,7 @@ void TlsAcceptor::Step(uint64_t number) {
 
 std::unique_ptr<TlsAcceptor::Guest> TlsAcceptor::Take(uint64_t number) {
   auto found = guests_.find(number);
-  if (found == guests_.end()) {
-    return nullptr;
-  }
+  if (found == guests_.end()) return nullptr;
   std::unique_ptr<Guest> guest = std::move(found->second);
   guests_.erase(found);
   sources_.Remove(number);
@@ -154,16 +133,12 @@ std::unique_ptr<TlsAcceptor::Guest> TlsAcceptor::Take(uint64_t number) {
 }
 
 void TlsAcceptor::Drop(uint64_t number) {
-  if (std::unique_ptr<Guest> guest = Take(number)) {
-    guest->channel->Abandon();
-  }
+  if (std::unique_ptr<Guest> guest = Take(number)) guest->channel->Abandon();
 }
 
 void TlsAcceptor::DropLate() {
   const Clock::time_point now = Clock::now();
-  while (!guests_.empty() && guests_.begin()->second->deadline <= now) {
-    Drop(guests_.begin()->first);
-  }
+  while (!guests_.empty() && guests_.begin()->second->deadline <= now) Drop(guests_.begin()->first);
 }
 
 }  // namespace farcall

@@ -10,9 +10,7 @@ constexpr std::chrono::seconds kLookAgain(1);
 }  // namespace
 
 bool TlsFilesWatch::HaveChanged() {
-  if (Clock::now() < looked_at_ + kLookAgain) {
-    return false;
-  }
+  if (Clock::now() < looked_at_ + kLookAgain) return false;
   looked_at_ = Clock::now();
   const std::array<Stamp, 4> stamps = Stamps();
   const bool changed = stamps != stamps_;
@@ -26,9 +24,7 @@ std::array<TlsFilesWatch::Stamp, 4> TlsFilesWatch::Stamps() const {
                                 &files_.revoked};
   for (size_t i = 0; i < stamps.size(); ++i) {
     struct stat status {};
-    if (stat(names[i]->c_str(), &status) == 0) {
-      stamps[i] = {status.st_mtim, status.st_ino};
-    }
+    if (stat(names[i]->c_str(), &status) == 0) stamps[i] = {status.st_mtim, status.st_ino};
   }
   return stamps;
 }

@@ -20,9 +20,7 @@ TlsListener::~TlsListener() {
 
 void TlsListener::Push(std::unique_ptr<Channel> channel) {
   std::lock_guard lock(mutex_);
-  if (is_closed_ || waiting_.size() >= kMaxWaiting) {
-    return channel->Abandon();
-  }
+  if (is_closed_ || waiting_.size() >= kMaxWaiting) return channel->Abandon();
   waiting_.push_back(std::move(channel));
   eventfd_write(ready_, 1);
 }
@@ -31,13 +29,10 @@ Result<std::unique_ptr<Channel>> TlsListener::Accept(Clock::time_point deadline)
   pollfd readable{ready_, POLLIN, 0};
   PollUntil({&readable, 1}, deadline);
   std::lock_guard lock(mutex_);
-  if (is_closed_) {
-    return Status(Code::kDisconnected, url_ + ": no longer listening");
-  }
+  if (is_closed_) return Status(Code::kDisconnected, url_ + ": no longer listening");
   eventfd_t count = 0;
-  if (waiting_.empty() || eventfd_read(ready_, &count) != 0) {
+  if (waiting_.empty() || eventfd_read(ready_, &count) != 0)
     return Status(Code::kTimeout, url_ + ": nobody connected");
-  }
   std::unique_ptr<Channel> channel = std::move(waiting_.front());
   waiting_.pop_front();
   return channel;

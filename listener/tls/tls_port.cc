@@ -36,9 +36,7 @@ Status TlsPort::Start() {
 void TlsPort::Pass(std::unique_ptr<Channel> channel, const TlsKeys& keys,
                    const std::string& identity) {
   Result<std::unique_ptr<Channel>> made = MakeTlsChannel(std::move(channel), keys, identity);
-  if (made.ok()) {
-    listener_->Push(std::move(*made));
-  }
+  if (made.ok()) listener_->Push(std::move(*made));
 }
 
 void TlsPort::Stop() {

@@ -40,12 +40,11 @@ void Core::TellTime(int64_t unix_ms) {
   if (unix_ms == 0) return;
   unix_ahead_ = unix_ms - now_;
   std::vector<std::string> begun, ended;
-  for (const auto& [name, reservation] : reservations_) {
+  for (const auto& [name, reservation] : reservations_)
     if (reservation.end_unix * 1000 <= unix_ms)
       ended.push_back(name);
     else if (!reservation.has_begun && MsOf(reservation.begin_unix) == 0)
       begun.push_back(name);
-  }
   for (const std::string& name : ended) CloseReservation(name, "reservation " + name + " is over");
   std::vector<Ms> begins = BeginsOfReservations();
   auto is_same = [](Ms a, Ms b) { return std::max(a, b) - std::min(a, b) <= kSlewed; };

@@ -41,9 +41,8 @@ void WaitingPrograms::Stop() {
   }
   came_.notify_all();
   thread_.Join();
-  for (Program& program : programs_) {
+  for (Program& program : programs_)
     RefuseTo(*program.channel, {Code::kUnavailable, "the pool's controller is ending: try again"});
-  }
   programs_.clear();
 }
 

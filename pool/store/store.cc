@@ -145,26 +145,31 @@ Status Store::Load(Loaded* loaded) {
     while (sqlite3_step(rows) == SQLITE_ROW) use(Column(rows, 0));
     return sqlite3_finalize(rows) == SQLITE_OK ? Status() : Failed(sql);
   };
-  FARCALL_TRY(read("SELECT value FROM claim", [&](std::string v) { loaded->claims.push_back(v); }));
-  FARCALL_TRY(read("SELECT value FROM host", [&](std::string v) { loaded->hosts.push_back(v); }));
+  FARCALL_TRY(read("SELECT value FROM claim",
+                   [&](std::string v) { loaded->claims.push_back(std::move(v)); }));
+  FARCALL_TRY(read("SELECT value FROM host",
+                   [&](std::string v) { loaded->hosts.push_back(std::move(v)); }));
   FARCALL_TRY(read("SELECT value FROM join_token",
-                   [&](std::string v) { loaded->join_tokens.push_back(v); }));
-  FARCALL_TRY(
-      read("SELECT value FROM project", [&](std::string v) { loaded->projects.push_back(v); }));
+                   [&](std::string v) { loaded->join_tokens.push_back(std::move(v)); }));
+  FARCALL_TRY(read("SELECT value FROM project",
+                   [&](std::string v) { loaded->projects.push_back(std::move(v)); }));
   FARCALL_TRY(read("SELECT value FROM reservation",
-                   [&](std::string v) { loaded->reservations.push_back(v); }));
-  FARCALL_TRY(
-      read("SELECT value FROM pool_group", [&](std::string v) { loaded->groups.push_back(v); }));
-  FARCALL_TRY(read("SELECT value FROM user", [&](std::string v) { loaded->users.push_back(v); }));
-  FARCALL_TRY(read("SELECT value FROM token", [&](std::string v) { loaded->tokens.push_back(v); }));
+                   [&](std::string v) { loaded->reservations.push_back(std::move(v)); }));
+  FARCALL_TRY(read("SELECT value FROM pool_group",
+                   [&](std::string v) { loaded->groups.push_back(std::move(v)); }));
+  FARCALL_TRY(read("SELECT value FROM user",
+                   [&](std::string v) { loaded->users.push_back(std::move(v)); }));
+  FARCALL_TRY(read("SELECT value FROM token",
+                   [&](std::string v) { loaded->tokens.push_back(std::move(v)); }));
   FARCALL_TRY(read("SELECT value FROM meta WHERE key = 'audit_before'",
-                   [&](std::string v) { loaded->audit_before = v; }));
+                   [&](std::string v) { loaded->audit_before = std::move(v); }));
   FARCALL_TRY(read("SELECT value FROM meta WHERE key = 'audit_newest'",
-                   [&](std::string v) { loaded->audit_newest = v; }));
+                   [&](std::string v) { loaded->audit_newest = std::move(v); }));
   std::string secret;
-  FARCALL_TRY(read("SELECT value FROM meta WHERE key = 'key'", [&](std::string v) { secret = v; }));
-  FARCALL_TRY(
-      read("SELECT value FROM meta WHERE key = 'pool'", [&](std::string v) { loaded->pool = v; }));
+  FARCALL_TRY(read("SELECT value FROM meta WHERE key = 'key'",
+                   [&](std::string v) { secret = std::move(v); }));
+  FARCALL_TRY(read("SELECT value FROM meta WHERE key = 'pool'",
+                   [&](std::string v) { loaded->pool = std::move(v); }));
   if (secret.size() == loaded->key.size()) {
     std::memcpy(loaded->key.data(), secret.data(), secret.size());
     return Run("COMMIT");

@@ -17,9 +17,7 @@ inline uint64_t Product(uint64_t a, uint64_t b) {
 
 // Bytes from the first to the last of `rows` rows.
 inline uint64_t Pitched(uint64_t pitch, uint64_t row_bytes, uint64_t rows) {
-  if (rows == 0) {
-    return 0;
-  }
+  if (rows == 0) return 0;
   uint64_t bytes = 0;
   return __builtin_add_overflow(Product(pitch, rows - 1), row_bytes, &bytes) ? kBeyond : bytes;
 }

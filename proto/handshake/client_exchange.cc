@@ -10,9 +10,8 @@ namespace farcall {
 namespace {
 
 Status CheckWants(const Greeting& greeting, const ClientCredentials& credentials) {
-  if (greeting.needs_token && credentials.empty()) {
+  if (greeting.needs_token && credentials.empty())
     return {Code::kRefused, "the server wants a token; set FARCALL_TOKEN or FARCALL_TOKEN_FILE"};
-  }
   // Whoever stands in a server's place would say so, to hear what its client says.
   if (!greeting.needs_token && !credentials.tokens.empty() && !credentials.if_wanted) {
     return {

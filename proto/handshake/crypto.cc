@@ -43,9 +43,8 @@ Hash256 Sha256(std::span<const std::byte> bytes) {
 Hash256 Sha256(std::initializer_list<std::span<const std::byte>> parts) {
   crypto_hash_sha256_state state;
   crypto_hash_sha256_init(&state);
-  for (std::span<const std::byte> part : parts) {
+  for (std::span<const std::byte> part : parts)
     crypto_hash_sha256_update(&state, Raw(part), part.size());
-  }
   Hash256 hash;
   crypto_hash_sha256_final(&state, hash.data());
   return hash;
@@ -56,9 +55,8 @@ Hash256 HmacSha256(std::span<const uint8_t> key,
   crypto_auth_hmacsha256_state state;
   const uint8_t none = 0;  // the library takes no null pointer, not even for an empty key
   crypto_auth_hmacsha256_init(&state, key.empty() ? &none : key.data(), key.size());
-  for (std::span<const std::byte> part : parts) {
+  for (std::span<const std::byte> part : parts)
     crypto_auth_hmacsha256_update(&state, Raw(part), part.size());
-  }
   Hash256 mac;
   crypto_auth_hmacsha256_final(&state, mac.data());
   sodium_memzero(&state, sizeof(state));
@@ -100,9 +98,8 @@ ExchangeKey::ExchangeKey() {
 std::optional<SecretKey> ExchangeKey::SharedWith(const KeyShare& peer) const {
   SecretKey shared;
   if (crypto_scalarmult(shared.data(), secret_.data(), peer.data()) != 0 ||
-      sodium_is_zero(shared.data(), shared.size()) != 0) {
+      sodium_is_zero(shared.data(), shared.size()) != 0)
     return std::nullopt;
-  }
   return shared;
 }
 
@@ -135,16 +132,13 @@ std::vector<std::byte> Seal(const SecretKey& one_time_key, std::span<const std::
 std::optional<std::vector<std::byte>> Unseal(const SecretKey& one_time_key,
                                              std::span<const std::byte> sealed,
                                              std::span<const std::byte> associated) {
-  if (sealed.size() < kSealBytes) {
-    return std::nullopt;
-  }
+  if (sealed.size() < kSealBytes) return std::nullopt;
   std::vector<std::byte> plain(sealed.size() - kSealBytes);
   if (crypto_aead_chacha20poly1305_ietf_decrypt(reinterpret_cast<unsigned char*>(plain.data()),
                                                 nullptr, nullptr, Raw(sealed), sealed.size(),
                                                 Raw(associated), associated.size(),
-                                                kZeroNonce.data(), one_time_key.data()) != 0) {
+                                                kZeroNonce.data(), one_time_key.data()) != 0)
     return std::nullopt;
-  }
   return plain;
 }
 
@@ -155,11 +149,10 @@ bool SameBytes(std::span<const uint8_t> a, std::span<const uint8_t> b) {
 void RandomBytes(std::span<uint8_t> out) {
   while (!out.empty()) {
     ssize_t got = getrandom(out.data(), out.size(), 0);
-    if (got > 0) {
+    if (got > 0)
       out = out.subspan(static_cast<size_t>(got));
-    } else if (errno != EINTR) {
+    else if (errno != EINTR)
       std::abort();  // no nonce may ever be guessable, and the kernel offers no other source
-    }
   }
 }
 

@@ -51,9 +51,7 @@ class Out {
   void List(const std::vector<T>& value, size_t max_count, WalkItem walk) {
     Note(value.size(), max_count);
     builder_.Put<uint64_t>(value.size());
-    for (const T& item : value) {
-      walk(*this, item);
-    }
+    for (const T& item : value) walk(*this, item);
   }
   std::vector<std::byte> Take() { return std::move(builder_.mutable_bytes()); }
   // The first field beyond its bound: how much it has, and may have. 0: none.
@@ -82,41 +80,30 @@ class In {
   void Flag(bool& value) { value = reader_.Get<uint8_t>() != 0; }
   void Text(std::string& value, size_t max_bytes) {
     std::string_view text = reader_.GetString();
-    if (text.size() > max_bytes) {
-      return reader_.Fail();
-    }
+    if (text.size() > max_bytes) return reader_.Fail();
     value = text;
   }
   template <size_t kBytes>
   void Array(std::array<uint8_t, kBytes>& value) {
     std::span<const std::byte> bytes = reader_.GetBytes();
-    if (bytes.size() != kBytes) {
-      return reader_.Fail();
-    }
+    if (bytes.size() != kBytes) return reader_.Fail();
     std::memcpy(value.data(), bytes.data(), kBytes);
   }
   template <WireScalar T>
   void Scalars(std::vector<T>& value, size_t max_count) {
     std::span<const std::byte> bytes = reader_.GetBytes();
-    if (bytes.size() % sizeof(T) != 0 || bytes.size() / sizeof(T) > max_count) {
+    if (bytes.size() % sizeof(T) != 0 || bytes.size() / sizeof(T) > max_count)
       return reader_.Fail();
-    }
     value.resize(bytes.size() / sizeof(T));
-    if (!value.empty()) {
-      std::memcpy(value.data(), bytes.data(), bytes.size());
-    }
+    if (!value.empty()) std::memcpy(value.data(), bytes.data(), bytes.size());
   }
   template <typename T, typename WalkItem>
   void List(std::vector<T>& value, size_t max_count, WalkItem walk) {
     size_t count = reader_.GetCount(8);
-    if (count > max_count) {
-      return reader_.Fail();
-    }
+    if (count > max_count) return reader_.Fail();
     value.resize(count);
     for (T& item : value) {
-      if (!reader_.ok()) {
-        return;
-      }
+      if (!reader_.ok()) return;
       walk(*this, item);
     }
   }
@@ -214,12 +201,8 @@ void WalkWelcome(Io& io, T& value) {
   io.Scalar(value.features);
   io.Scalar(value.transport);
   io.Scalars(value.libraries, kMaxLibraries);
-  if (HasFeature(value, SessionFeature::kFirstCredit)) {
-    WalkWindow(io, value.first_credit);
-  }
-  if (HasFeature(value, SessionFeature::kSharedMemory)) {
-    io.Text(value.shm_path, kMaxPathBytes);
-  }
+  if (HasFeature(value, SessionFeature::kFirstCredit)) WalkWindow(io, value.first_credit);
+  if (HasFeature(value, SessionFeature::kSharedMemory)) io.Text(value.shm_path, kMaxPathBytes);
 }
 
 template <typename Io, typename T>
@@ -276,9 +259,7 @@ Result<Greeting> DecodeGreeting(std::span<const std::byte> body) {
   Greeting value;
   In in(body);
   WalkGreeting(in, value);
-  if (!in.ok()) {
-    return Malformed("GREETING", body.size());
-  }
+  if (!in.ok()) return Malformed("GREETING", body.size());
   return value;
 }
 
@@ -286,12 +267,8 @@ Result<Hello> DecodeHello(std::span<const std::byte> body) {
   Hello value;
   In in(body);
   WalkHello(in, value);
-  if (value.role != LinkRole::kLog && value.role != LinkRole::kLane) {
-    in.Fail();
-  }
-  if (!in.ok()) {
-    return Malformed("HELLO", body.size());
-  }
+  if (value.role != LinkRole::kLog && value.role != LinkRole::kLane) in.Fail();
+  if (!in.ok()) return Malformed("HELLO", body.size());
   return value;
 }
 
@@ -299,12 +276,8 @@ Result<Welcome> DecodeWelcome(std::span<const std::byte> body) {
   Welcome value;
   In in(body);
   WalkWelcome(in, value);
-  if (value.lanes > kMaxLanes) {
-    in.Fail();
-  }
-  if (!in.ok()) {
-    return Malformed("WELCOME", body.size());
-  }
+  if (value.lanes > kMaxLanes) in.Fail();
+  if (!in.ok()) return Malformed("WELCOME", body.size());
   return value;
 }
 
@@ -312,12 +285,8 @@ Result<Refuse> DecodeRefuse(std::span<const std::byte> body) {
   Refuse value;
   In in(body);
   WalkRefuse(in, value);
-  if (value.code == Code::kOk || value.code > Code::kInternal) {
-    in.Fail();
-  }
-  if (!in.ok()) {
-    return Malformed("REFUSE", body.size());
-  }
+  if (value.code == Code::kOk || value.code > Code::kInternal) in.Fail();
+  if (!in.ok()) return Malformed("REFUSE", body.size());
   value.message = Printable(value.message, kMaxRefusalBytes);
   return value;
 }
@@ -326,12 +295,8 @@ Result<Redirect> DecodeRedirect(std::span<const std::byte> body) {
   Redirect value;
   In in(body);
   WalkRedirect(in, value);
-  if (value.endpoints.empty()) {
-    in.Fail();
-  }
-  if (!in.ok()) {
-    return Malformed("REDIRECT", body.size());
-  }
+  if (value.endpoints.empty()) in.Fail();
+  if (!in.ok()) return Malformed("REDIRECT", body.size());
   return value;
 }
 

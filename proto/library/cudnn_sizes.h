@@ -65,9 +65,8 @@ inline uint64_t SumOf(const int* lengths, int count) {
   constexpr int kMax = 1 << 18;  // more fit no record: the call is refused
   if (count > kMax) return ~uint64_t{0};
   uint64_t sum = 0;
-  for (int i = 0; lengths != nullptr && i < count; ++i) {
+  for (int i = 0; lengths != nullptr && i < count; ++i)
     if (lengths[i] > 0) sum += static_cast<uint64_t>(lengths[i]);
-  }
   return sum;
 }
 

@@ -7,9 +7,7 @@
 namespace farcall::quota {
 
 Charge& Charge::operator=(Charge&& other) noexcept {
-  if (this == &other) {
-    return *this;
-  }
+  if (this == &other) return *this;
   Refund();
   ledger_ = std::exchange(other.ledger_, nullptr);
   vgpu_ = std::move(other.vgpu_);
@@ -20,9 +18,7 @@ Charge& Charge::operator=(Charge&& other) noexcept {
 
 uint64_t Charge::RefundSome(uint64_t bytes) {
   bytes = std::min(bytes, bytes_);
-  if (bytes == 0) {
-    return 0;
-  }
+  if (bytes == 0) return 0;
   bytes_ -= bytes;
   ledger_->Refund(vgpu_, device_, bytes);
   return bytes;
@@ -45,18 +41,14 @@ void Charge::Merge(Charge other) {
 void MemoryLedger::Open(const std::string& vgpu, int device, uint64_t quota_bytes) {
   std::lock_guard lock(mutex_);
   auto [account, is_new] = accounts_.try_emplace({vgpu, device});
-  if (is_new || account->second.holders == 0) {
-    account->second.usage.quota_bytes = quota_bytes;
-  }
+  if (is_new || account->second.holders == 0) account->second.usage.quota_bytes = quota_bytes;
   ++account->second.holders;
 }
 
 void MemoryLedger::Close(const std::string& vgpu, int device) {
   std::lock_guard lock(mutex_);
   auto account = accounts_.find({vgpu, device});
-  if (account == accounts_.end() || account->second.holders == 0) {
-    return;
-  }
+  if (account == accounts_.end() || account->second.holders == 0) return;
   --account->second.holders;
   DropIfUnused(account);
 }
@@ -75,9 +67,8 @@ Status MemoryLedger::SetQuota(const std::string& vgpu, int device, uint64_t quot
 Result<Charge> MemoryLedger::Reserve(const std::string& vgpu, int device, uint64_t bytes) {
   std::lock_guard lock(mutex_);
   auto account = accounts_.find({vgpu, device});
-  if (account == accounts_.end()) {
+  if (account == accounts_.end())
     return Status(Code::kInvalid, "device memory: no account on device " + std::to_string(device));
-  }
   Usage& usage = account->second.usage;
   if (bytes > usage.free_bytes()) {
     return Status(Code::kQuotaExceeded,
@@ -99,28 +90,22 @@ Usage MemoryLedger::usage(const std::string& vgpu, int device) const {
 uint64_t MemoryLedger::charged_on_device(int device) const {
   std::lock_guard lock(mutex_);
   uint64_t bytes = 0;
-  for (const auto& [key, account] : accounts_) {
-    if (key.second == device) {
-      bytes += account.usage.charged_bytes;
-    }
-  }
+  for (const auto& [key, account] : accounts_)
+    if (key.second == device) bytes += account.usage.charged_bytes;
   return bytes;
 }
 
 void MemoryLedger::Refund(const std::string& vgpu, int device, uint64_t bytes) {
   std::lock_guard lock(mutex_);
   auto account = accounts_.find({vgpu, device});
-  if (account == accounts_.end()) {
-    return;
-  }
+  if (account == accounts_.end()) return;
   account->second.usage.charged_bytes -= bytes;
   DropIfUnused(account);
 }
 
 void MemoryLedger::DropIfUnused(std::map<Key, Account>::iterator account) {
-  if (account->second.holders == 0 && account->second.usage.charged_bytes == 0) {
+  if (account->second.holders == 0 && account->second.usage.charged_bytes == 0)
     accounts_.erase(account);
-  }
 }
 
 }  // namespace farcall::quota

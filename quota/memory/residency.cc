@@ -54,9 +54,8 @@ void ThrashWatch::NoteSwap(Ns begin, Ns end) {
 
 uint32_t ThrashWatch::SwapMilli(Ns now) const {
   Ns since = now - kJudged, swapped = 0;
-  for (const Swap& swap : recent_) {
+  for (const Swap& swap : recent_)
     swapped += std::max<Ns>(std::min(swap.end, now) - std::max(swap.begin, since), 0);
-  }
   return static_cast<uint32_t>(std::min<Ns>(swapped * kWholeMilli / kJudged, kWholeMilli));
 }
 
@@ -65,21 +64,14 @@ Ns ThrashWatch::Quantum(Ns switch_cost) const {
 }
 
 void ThrashWatch::Judge(Ns now) {
-  while (!recent_.empty() && recent_.front().end < now - kJudged) {
-    recent_.pop_front();
-  }
-  if (now - judged_at_ < kJudged) {
-    return;
-  }
+  while (!recent_.empty() && recent_.front().end < now - kJudged) recent_.pop_front();
+  if (now - judged_at_ < kJudged) return;
   judged_at_ = now;
-  if (SwapMilli(now) <= kTooMuchMilli) {
-    return;
-  }
-  if (doublings_ < kMaxDoublings) {
+  if (SwapMilli(now) <= kTooMuchMilli) return;
+  if (doublings_ < kMaxDoublings)
     ++doublings_;
-  } else {
+  else
     takes_more_ = false;
-  }
 }
 
 }  // namespace farcall::quota

@@ -11,12 +11,8 @@ namespace farcall::quota {
 namespace {
 
 bool MayLeave(const SwapCandidate& candidate, Priority asker, Ns now) {
-  if (candidate.is_pinned || candidate.bytes == 0 || candidate.priority > asker) {
-    return false;
-  }
-  if (candidate.idle_since == SwapCandidate::kBusy && candidate.priority == asker) {
-    return false;
-  }
+  if (candidate.is_pinned || candidate.bytes == 0 || candidate.priority > asker) return false;
+  if (candidate.idle_since == SwapCandidate::kBusy && candidate.priority == asker) return false;
   return now - candidate.resident_since >= LeastResidency(candidate.switch_cost_ns);
 }
 
@@ -33,15 +29,11 @@ std::vector<uint64_t> ChooseVictims(std::vector<SwapCandidate> candidates, uint6
   std::vector<SwapCandidate> chosen;
   uint64_t freed = 0;
   for (const SwapCandidate& candidate : candidates) {
-    if (freed >= wanted_bytes) {
-      break;
-    }
+    if (freed >= wanted_bytes) break;
     chosen.push_back(candidate);
     freed += candidate.bytes;
   }
-  if (freed < wanted_bytes) {
-    return {};
-  }
+  if (freed < wanted_bytes) return {};
   // What a later, larger one made needless stays.
   std::vector<uint64_t> victims;
   uint64_t moved = 0;

@@ -32,9 +32,7 @@ void NetBudget::SetRate(uint64_t bytes_per_s, Ns now) {
 uint64_t NetBudget::Lend(Ns now) {
   Fill(now);
   Wide cost = static_cast<Wide>(piece_bytes_) * kSecond;
-  if (saved_ < cost) {
-    return 0;
-  }
+  if (saved_ < cost) return 0;
   saved_ -= cost;
   return piece_bytes_;
 }

@@ -24,16 +24,13 @@ TokenBucket::TokenBucket(uint32_t rate_milli, Ns burst_ns, Ns now)
 
 void TokenBucket::Refill(Ns now) {
   Ns elapsed = now - refilled_at_;
-  if (elapsed <= 0) {
-    return;  // a clock that stands still refills nothing
-  }
+  if (elapsed <= 0) return;  // a clock that stands still refills nothing
   refilled_at_ = now;
   int64_t missing = burst_ns_ * kWholeMilli - milli_tokens_;
-  if (rate_milli_ != 0 && elapsed > missing / rate_milli_) {  // also: no overflow below
+  if (rate_milli_ != 0 && elapsed > missing / rate_milli_)  // also: no overflow below
     milli_tokens_ += missing;
-  } else {
+  else
     milli_tokens_ += elapsed * rate_milli_;
-  }
 }
 
 void TokenBucket::Charge(Ns ns, Ns now) {
@@ -50,9 +47,7 @@ Ns TokenBucket::Tokens(Ns now) {
 Ns TokenBucket::Until(Ns wanted_ns, Ns now) {
   Refill(now);
   int64_t missing = std::min(wanted_ns, burst_ns_) * kWholeMilli - milli_tokens_;
-  if (missing <= 0) {
-    return 0;
-  }
+  if (missing <= 0) return 0;
   return rate_milli_ == 0 ? 3600 * kSecond : (missing + rate_milli_ - 1) / rate_milli_;
 }
 

@@ -28,17 +28,14 @@ void BackgroundWindow::NoteActive(Ns now) {
 
 void BackgroundWindow::NoteRun(Ns busy_ns, Ns now) {
   busy_ns_ += busy_ns;
-  if (now - judged_at_ < kEvery || busy_ns_ == 0) {
-    return;
-  }
+  if (now - judged_at_ < kEvery || busy_ns_ == 0) return;
   double slowdown = static_cast<double>(waited_ns_) / static_cast<double>(busy_ns_);
-  if (slowdown > kBad) {
+  if (slowdown > kBad)
     window_ns_ = static_cast<Ns>(static_cast<double>(window_ns_) * kRetreat);
-  } else if (slowdown > kTolerated) {
+  else if (slowdown > kTolerated)
     window_ns_ = static_cast<Ns>(static_cast<double>(window_ns_) * kDecrease);
-  } else {
+  else
     window_ns_ += kIncrease;
-  }
   window_ns_ = std::clamp(window_ns_, kLeast, kMax);
   waited_ns_ = busy_ns_ = 0;
   judged_at_ = now;

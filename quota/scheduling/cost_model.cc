@@ -18,9 +18,7 @@ constexpr double kLeastMean = 1;  // ns: what cost nothing may cost something ne
 
 Estimate CostModel::Predict(uint64_t key) const {
   auto found = entries_.find(key);
-  if (found == entries_.end()) {
-    return {};
-  }
+  if (found == entries_.end()) return {};
   return {static_cast<Ns>(found->second.mean_ns), static_cast<Ns>(found->second.p95_ns), true};
 }
 
@@ -30,9 +28,7 @@ void CostModel::Take(uint64_t key, double ns) {
   entry.used = ++learnt_;
   if (is_new) {
     entry.mean_ns = entry.p95_ns = ns;
-    if (entries_.size() > most_keys_) {
-      DropOldest();
-    }
+    if (entries_.size() > most_keys_) DropOldest();
     return;
   }
   entry.mean_ns += kNew * (ns - entry.mean_ns);
@@ -66,9 +62,7 @@ void CostModel::LearnBatch(std::span<const BatchPart> parts, Ns ns) {
 void CostModel::DropOldest() {
   std::vector<uint64_t> ages;
   ages.reserve(entries_.size());
-  for (const auto& [key, entry] : entries_) {
-    ages.push_back(entry.used);
-  }
+  for (const auto& [key, entry] : entries_) ages.push_back(entry.used);
   auto middle = ages.begin() + static_cast<ptrdiff_t>(ages.size() / 2);
   std::nth_element(ages.begin(), middle, ages.end());
   std::erase_if(entries_, [limit = *middle](const auto& item) { return item.second.used < limit; });

@@ -20,9 +20,7 @@ class UseHistory {
     UseHistory rolled = *this;
     rolled.Roll(now);
     Ns busy = 0;
-    for (Ns slot : rolled.slots_) {
-      busy += slot;
-    }
+    for (Ns slot : rolled.slots_) busy += slot;
     // The slot that runs is counted for what it has seen.
     Ns span = (kSlots - 1) * kSlot + now % kSlot;
     return static_cast<uint32_t>(busy * kWholeMilli / span);

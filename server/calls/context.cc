@@ -43,9 +43,7 @@ CUresult EndWithLibraries(CUcontext native, const std::function<CUresult()>& end
   const auto taken =
       memory == nullptr ? std::vector<LibraryMemory::Taken>() : memory->Leave(native);
   const CUresult result = end();
-  if (memory != nullptr) {
-    memory->Refund(taken);
-  }
+  if (memory != nullptr) memory->Refund(taken);
   return result;
 }
 
@@ -97,26 +95,19 @@ void EndContext(ServeCall& call, ContextState* context, std::function<CUresult()
   KillHandles(session, *context);
   session.contexts().MakeCurrent(nullptr);
   call.parked = true;
-  if (!waits) {
-    destroy(idle);
-  }
+  if (!waits) destroy(idle);
 }
 
 Status Serve_cuDevicePrimaryCtxRetain(ServeCall& call) {
   auto device = call.in.Get<int32_t>();
   auto wire = call.in.Get<uint64_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   HandleParts parts = SplitHandle(wire);
   if (parts.kind != HandleKind::kContext || !HasHandleForm(wire) || parts.index == 0 ||
-      parts.index > UINT16_MAX) {
+      parts.index > UINT16_MAX)
     return call.Malformed("a context handle of another kind");
-  }
   call.ResolveDevice(device);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   Session& session = call.session;
   HandleTable& contexts = session.table(HandleKind::kContext);
   if (session.helper_busy()) {  // a reset may be under way
@@ -124,25 +115,21 @@ Status Serve_cuDevicePrimaryCtxRetain(ServeCall& call) {
     return {};
   }
   HandleTable::Found found = contexts.Find(parts.index, parts.generation);
-  if (found.state == HandleTable::State::kLive && found.generation_matches) {
-    return {};
-  }
+  if (found.state == HandleTable::State::kLive && found.generation_matches) return {};
   // After a reset the client retains under the handle it had.
   bool again = found.generation_matches && found.state != HandleTable::State::kPending;
-  if (!again && !contexts.MayCreate(parts.index, parts.generation)) {
+  if (!again && !contexts.MayCreate(parts.index, parts.generation))
     return call.Malformed("a context slot that is taken");
-  }
   contexts.Set(parts.index, parts.generation, HandleTable::State::kPending, nullptr);
   call.parked = true;
   session.OnHelper([&session, &api = call.api, header = call.header, parts, device] {
     CUcontext native = nullptr;
     CUresult result = api.cuDevicePrimaryCtxRetain(&native, device);
-    if (result == CUDA_SUCCESS) {
+    if (result == CUDA_SUCCESS)
       ComeToLife(session, parts, native, device, true);
-    } else {
+    else
       session.table(HandleKind::kContext)
           .Set(parts.index, parts.generation, HandleTable::State::kFailed, nullptr);
-    }
     session.Answer(header, result, {}, "cuDevicePrimaryCtxRetain failed on the server");
   });
   return {};
@@ -152,23 +139,18 @@ Status Serve_cuCtxCreate_v4(ServeCall& call) {
   auto wire = call.in.Get<uint64_t>();
   auto flags = call.in.Get<uint32_t>();
   auto device = call.in.Get<int32_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   call.CheckNew(HandleKind::kContext, wire);
   call.ResolveDevice(device);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   CUcontext native = nullptr;
   flags &= kContextFlags;
-  if (call.api.cuCtxCreate_v4 != nullptr) {
+  if (call.api.cuCtxCreate_v4 != nullptr)
     call.result = call.api.cuCtxCreate_v4(&native, nullptr, flags, device);
-  } else if (call.api.cuCtxCreate_v2 != nullptr) {
+  else if (call.api.cuCtxCreate_v2 != nullptr)
     call.result = call.api.cuCtxCreate_v2(&native, flags, device);
-  } else {
+  else
     call.result = CUDA_ERROR_NOT_SUPPORTED;
-  }
   HandleParts parts = SplitHandle(wire);
   if (call.result != CUDA_SUCCESS) {
     call.session.table(HandleKind::kContext)
@@ -184,13 +166,9 @@ Status Serve_cuCtxCreate_v4(ServeCall& call) {
 
 Status Serve_cuCtxDestroy_v2(ServeCall& call) {
   auto wire = call.in.Get<uint64_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   call.Resolve<CUcontext>(HandleKind::kContext, wire);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   Session& session = call.session;
   ContextState* context = session.contexts().at(static_cast<uint16_t>(SplitHandle(wire).index));
   if (context->is_primary || context->green != nullptr) {
@@ -204,13 +182,9 @@ Status Serve_cuCtxDestroy_v2(ServeCall& call) {
 
 Status Serve_cuDevicePrimaryCtxReset_v2(ServeCall& call) {
   auto device = call.in.Get<int32_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   call.ResolveDevice(device);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   Session& session = call.session;
   if (session.helper_busy()) {  // its context may be in the making
     call.stalled = true;
@@ -219,9 +193,8 @@ Status Serve_cuDevicePrimaryCtxReset_v2(ServeCall& call) {
   ContextState* context = nullptr;
   session.table(HandleKind::kContext).ForEachLive([&](uint32_t index, uint16_t, void*, void*) {
     ContextState* candidate = session.contexts().at(static_cast<uint16_t>(index));
-    if (candidate != nullptr && candidate->is_primary && candidate->device == device) {
+    if (candidate != nullptr && candidate->is_primary && candidate->device == device)
       context = candidate;
-    }
   });
   auto now = [&session, &api = call.api, device, context, header = call.header] {
     if (context != nullptr) {

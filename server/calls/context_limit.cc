@@ -16,9 +16,7 @@ enum : uint8_t { kHeapOwner = 0xF0, kPrintfOwner = 0xF1 };
 Status Serve_cuCtxSetLimit(ServeCall& call) {
   const auto limit = static_cast<CUlimit>(call.in.Get<int32_t>());
   const auto value = call.in.Get<uint64_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   if (call.api.cuCtxSetLimit == nullptr) {
     call.result = CUDA_ERROR_NOT_SUPPORTED;
     return {};
@@ -42,15 +40,12 @@ Status Serve_cuCtxSetLimit(ServeCall& call) {
   DeviceMemory& memory = call.session.memory();
   call.result =
       memory.ChargeObject(context.device, value - *charged, context.slot, owner, &call.detail);
-  if (call.result != CUDA_SUCCESS) {
-    return {};
-  }
+  if (call.result != CUDA_SUCCESS) return {};
   call.result = call.api.cuCtxSetLimit(limit, value);
-  if (call.result == CUDA_SUCCESS) {
+  if (call.result == CUDA_SUCCESS)
     *charged = value;
-  } else {
+  else
     memory.RefundObject(owner);
-  }
   return {};
 }
 

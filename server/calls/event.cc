@@ -40,9 +40,7 @@ void PushCompleted(Session& session, uint64_t event, uint32_t serial, CUresult s
   body.Put<uint64_t>(event);
   body.Put<uint32_t>(serial);
   body.Put<int32_t>(status);
-  if (ms) {
-    body.Put<uint32_t>(std::bit_cast<uint32_t>(*ms));
-  }
+  if (ms) body.Put<uint32_t>(std::bit_cast<uint32_t>(*ms));
   session.mirror_reports().Report();
   session.outbox().Push(SessionCall::kCompleted, body.bytes());
 }
@@ -51,9 +49,7 @@ void PushCompleted(Session& session, uint64_t event, uint32_t serial, CUresult s
 // side queue, or was made by other means, is none.
 std::optional<Pair> PairOf(ServeCall& call, EventState* to, CUevent native, uint64_t wire_from,
                            uint32_t from_serial) {
-  if (wire_from == 0) {
-    return std::nullopt;
-  }
+  if (wire_from == 0) return std::nullopt;
   const HandleParts parts = SplitHandle(wire_from);
   if (!HasHandleForm(wire_from) || parts.kind != HandleKind::kEvent) {
     call.Reject("an event that is none");
@@ -61,13 +57,9 @@ std::optional<Pair> PairOf(ServeCall& call, EventState* to, CUevent native, uint
   }
   const HandleTable::Found found =
       call.session.table(HandleKind::kEvent).Find(parts.index, parts.generation);
-  if (found.state != HandleTable::State::kLive || !found.generation_matches) {
-    return std::nullopt;
-  }
+  if (found.state != HandleTable::State::kLive || !found.generation_matches) return std::nullopt;
   auto* from = static_cast<EventState*>(found.extra);
-  if (from == to || from->serial != from_serial || from_serial == 0) {
-    return std::nullopt;
-  }
+  if (from == to || from->serial != from_serial || from_serial == 0) return std::nullopt;
   std::scoped_lock lock(from->timed->mutex, to->timed->mutex);
   from->timed->native = static_cast<CUevent>(found.native);
   to->timed->native = native;
@@ -84,12 +76,9 @@ void AwaitForeign(ServeCall& call, CUevent event) {
     stream.key = call.session.streams().NewKey();
     stream.context = &context;
   }
-  if (call.result == CUDA_SUCCESS) {
+  if (call.result == CUDA_SUCCESS)
     call.result = call.api.cuStreamWaitEvent(stream.native, event, 0);
-  }
-  if (call.result != CUDA_SUCCESS) {
-    return;
-  }
+  if (call.result != CUDA_SUCCESS) return;
   call.parked = call.session.streams().FenceStream(
       stream,
       [&session = call.session, header = call.header](CUresult result) {
@@ -103,13 +92,9 @@ void AwaitForeign(ServeCall& call, CUevent event) {
 Status Serve_cuEventCreate(ServeCall& call) {
   const auto wire = call.in.Get<uint64_t>();
   const auto flags = call.in.Get<uint32_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   call.CheckNew(HandleKind::kEvent, wire);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   CUevent event = nullptr;
   call.result = call.api.cuEventCreate(&event, flags);
   if (call.result == CUDA_SUCCESS) {
@@ -134,14 +119,10 @@ Status Serve_cuEventRecordWithFlags(ServeCall& call) {
     from_serial = call.in.Get<uint32_t>();
     wire_from = call.in.Get<uint64_t>();
   }
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   auto event = call.Resolve<CUevent>(HandleKind::kEvent, wire_event);
   StreamState* stream = call.FindStream(wire_stream);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   auto* state = static_cast<EventState*>(call.ResolveExtra(HandleKind::kEvent, wire_event));
   Session& session = call.session;
   if (flags == kRecordedByGraph) {
@@ -159,9 +140,7 @@ Status Serve_cuEventRecordWithFlags(ServeCall& call) {
     PushCompleted(session, wire_event, call.header.serial, call.result);  // the client asks
     return {};
   }
-  if (session.streams().capturing(stream->native)) {
-    return {};
-  }
+  if (session.streams().capturing(stream->native)) return {};
   session.streams().MarkActive(*stream);
   state->serial = call.header.serial;
   const std::optional<Pair> pair = PairOf(call, state, event, wire_from, from_serial);
@@ -188,26 +167,21 @@ Status Serve_cuEventRecordWithFlags(ServeCall& call) {
 Status Serve_cuCtxRecordEvent(ServeCall& call) {
   auto wire_event = call.in.Get<uint64_t>();
   auto wire_context = call.in.Get<uint64_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   auto event = call.Resolve<CUevent>(HandleKind::kEvent, wire_event);
   call.Resolve<CUcontext>(HandleKind::kContext, wire_context);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   auto* state = static_cast<EventState*>(call.ResolveExtra(HandleKind::kEvent, wire_event));
   Session& session = call.session;
   ContextState* context =
       session.contexts().at(static_cast<uint16_t>(SplitHandle(wire_context).index));
   state->last = nullptr;
-  if (context->green != nullptr && call.api.cuGreenCtxRecordEvent != nullptr) {
+  if (context->green != nullptr && call.api.cuGreenCtxRecordEvent != nullptr)
     call.result = call.api.cuGreenCtxRecordEvent(context->green, event);
-  } else if (call.api.cuCtxRecordEvent != nullptr) {
+  else if (call.api.cuCtxRecordEvent != nullptr)
     call.result = call.api.cuCtxRecordEvent(context->native, event);
-  } else {
+  else
     call.result = CUDA_ERROR_NOT_SUPPORTED;
-  }
   if (call.result != CUDA_SUCCESS) {
     PushCompleted(session, wire_event, call.header.serial, call.result);  // the client asks
     return {};
@@ -221,21 +195,15 @@ Status Serve_cuCtxRecordEvent(ServeCall& call) {
   session.contexts().MakeCurrent(context);
   auto reached = [&session, watch](CUresult) { session.completion().Signal(watch); };
   CUresult idle = CUDA_SUCCESS;
-  if (!session.streams().Fence(*context, reached, &idle)) {
-    reached(idle);
-  }
+  if (!session.streams().Fence(*context, reached, &idle)) reached(idle);
   return {};
 }
 
 Status Serve_cuEventSynchronize(ServeCall& call) {
   auto wire_event = call.in.Get<uint64_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   auto event = call.Resolve<CUevent>(HandleKind::kEvent, wire_event);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   auto* state = static_cast<EventState*>(call.ResolveExtra(HandleKind::kEvent, wire_event));
   Session& session = call.session;
   if (state->foreign) {
@@ -260,24 +228,16 @@ Status Serve_cuEventSynchronize(ServeCall& call) {
 
 Status Serve_cuEventQuery(ServeCall& call) {
   auto wire_event = call.in.Get<uint64_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   auto event = call.Resolve<CUevent>(HandleKind::kEvent, wire_event);
-  if (call.AnswerNotReady()) {
-    return {};
-  }
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (call.AnswerNotReady()) return {};
+  if (!call.ready()) return call.RejectStatus();
   auto* state = static_cast<EventState*>(call.ResolveExtra(HandleKind::kEvent, wire_event));
   if (state->foreign) {
     call.result = call.api.cuEventQuery(event);
     return {};
   }
-  if (state->last == nullptr) {
-    return {};
-  }
+  if (state->last == nullptr) return {};
   // Done means that the bytes of the copies before it have been sent.
   call.result = call.session.completion().StatusOf(state->last);
   return {};

@@ -36,9 +36,8 @@ Origin GetOrigin(ServeCall& call, uint64_t* wire_green) {
 
 void ResolveOrigin(ServeCall& call, uint64_t wire_green, Origin* origin) {
   call.ResolveDevice(origin->device);
-  if (wire_green != 0) {
+  if (wire_green != 0)
     origin->green = call.Resolve<CUgreenCtx>(HandleKind::kGreenContext, wire_green);
-  }
 }
 
 CUresult GetResource(const DriverApi& api, const Origin& origin, CUdevResource* resource) {
@@ -56,9 +55,7 @@ CUresult GetResource(const DriverApi& api, const Origin& origin, CUdevResource* 
 CUresult SplitResource(const DriverApi& api, const CUdevResource& input, const Split& split,
                        std::vector<CUdevResource>* groups, CUdevResource* remaining,
                        uint32_t* possible) {
-  if (api.cuDevSmResourceSplitByCount == nullptr) {
-    return CUDA_ERROR_NOT_SUPPORTED;
-  }
+  if (api.cuDevSmResourceSplitByCount == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
   groups->assign(split.groups, {});
   unsigned count = split.groups;
   CUresult result =
@@ -82,16 +79,12 @@ CUresult Describe(const DriverApi& api, const Origin& origin, bool has_split, co
   CUresult result = GetResource(api, origin, &whole);
   std::vector<CUdevResource> groups, chosen;
   uint32_t possible = 0;
-  if (result == CUDA_SUCCESS && has_split) {
+  if (result == CUDA_SUCCESS && has_split)
     result = SplitResource(api, whole, split, &groups, &remaining, &possible);
-  }
-  if (result != CUDA_SUCCESS) {
-    return result;
-  }
+  if (result != CUDA_SUCCESS) return result;
   for (uint32_t index : indices) {
-    if (has_split && index != kRemaining && index >= groups.size()) {
+    if (has_split && index != kRemaining && index >= groups.size())
       return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
-    }
     chosen.push_back(!has_split ? whole : index == kRemaining ? remaining : groups[index]);
   }
   return api.cuDevResourceGenerateDesc == nullptr
@@ -105,18 +98,12 @@ CUresult Describe(const DriverApi& api, const Origin& origin, bool has_split, co
 Status Serve_cuDeviceGetDevResource(ServeCall& call) {
   uint64_t wire_green = 0;
   Origin origin = GetOrigin(call, &wire_green);
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   ResolveOrigin(call, wire_green, &origin);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   CUdevResource resource{};
   call.result = GetResource(call.api, origin, &resource);
-  if (call.result == CUDA_SUCCESS) {
-    PutResource(call.out, resource);
-  }
+  if (call.result == CUDA_SUCCESS) PutResource(call.out, resource);
   return {};
 }
 
@@ -127,29 +114,20 @@ Status Serve_cuDevSmResourceSplitByCount(ServeCall& call) {
   split.groups = call.in.Get<uint32_t>();
   split.flags = call.in.Get<uint32_t>();
   split.min_count = call.in.Get<uint32_t>();
-  if (!call.in.Done() || split.groups > kMaxGroups) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done() || split.groups > kMaxGroups) return call.Malformed("body");
   ResolveOrigin(call, wire_green, &origin);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   CUdevResource whole{}, remaining{};
   std::vector<CUdevResource> groups;
   uint32_t possible = 0;
   call.result = GetResource(call.api, origin, &whole);
-  if (call.result == CUDA_SUCCESS) {
+  if (call.result == CUDA_SUCCESS)
     call.result = SplitResource(call.api, whole, split, &groups, &remaining, &possible);
-  }
-  if (call.result != CUDA_SUCCESS) {
-    return {};
-  }
+  if (call.result != CUDA_SUCCESS) return {};
   call.out.Put<uint32_t>(possible);
   PutResource(call.out, remaining);
   call.out.Put<uint64_t>(groups.size());
-  for (const CUdevResource& group : groups) {
-    PutResource(call.out, group);
-  }
+  for (const CUdevResource& group : groups) PutResource(call.out, group);
   return {};
 }
 
@@ -165,22 +143,14 @@ Status Serve_cuGreenCtxCreate(ServeCall& call) {
   split.flags = call.in.Get<uint32_t>();
   split.min_count = call.in.Get<uint32_t>();
   size_t count = call.in.GetCount(4);
-  if (count == 0 || count > kMaxGroups || split.groups > kMaxGroups) {
-    return call.Malformed("body");
-  }
+  if (count == 0 || count > kMaxGroups || split.groups > kMaxGroups) return call.Malformed("body");
   std::vector<uint32_t> indices(count);
-  for (uint32_t& index : indices) {
-    index = call.in.Get<uint32_t>();
-  }
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  for (uint32_t& index : indices) index = call.in.Get<uint32_t>();
+  if (!call.in.Done()) return call.Malformed("body");
   ResolveOrigin(call, wire_green, &origin);
   call.CheckNew(HandleKind::kGreenContext, wire);
   call.CheckNew(HandleKind::kContext, wire_context);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   const DriverApi& api = call.api;
   if (api.cuGreenCtxCreate == nullptr || api.cuCtxFromGreenCtx == nullptr ||
       api.cuGreenCtxDestroy == nullptr) {
@@ -191,12 +161,9 @@ Status Serve_cuGreenCtxCreate(ServeCall& call) {
   CUgreenCtx green = nullptr;
   CUcontext native = nullptr;
   call.result = Describe(api, origin, has_split, split, indices, &description);
-  if (call.result == CUDA_SUCCESS) {
+  if (call.result == CUDA_SUCCESS)
     call.result = api.cuGreenCtxCreate(&green, description, origin.device, flags);
-  }
-  if (call.result != CUDA_SUCCESS) {
-    return {};
-  }
+  if (call.result != CUDA_SUCCESS) return {};
   call.result = api.cuCtxFromGreenCtx(&native, green);
   if (call.result != CUDA_SUCCESS) {
     api.cuGreenCtxDestroy(green);
@@ -213,19 +180,13 @@ Status Serve_cuGreenCtxCreate(ServeCall& call) {
 Status Serve_cuGreenCtxDestroy(ServeCall& call) {
   auto wire = call.in.Get<uint64_t>();
   auto wire_context = call.in.Get<uint64_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   auto green = call.Resolve<CUgreenCtx>(HandleKind::kGreenContext, wire);
   call.Resolve<CUcontext>(HandleKind::kContext, wire_context);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   ContextState* context =
       call.session.contexts().at(static_cast<uint16_t>(SplitHandle(wire_context).index));
-  if (context->green != green) {
-    return call.Malformed("a context that is not the green one's");
-  }
+  if (context->green != green) return call.Malformed("a context that is not the green one's");
   call.Erase(HandleKind::kGreenContext, wire);
   EndContext(call, context, [&api = call.api, green] { return api.cuGreenCtxDestroy(green); });
   return {};
@@ -236,24 +197,17 @@ Status Serve_cuGreenCtxStreamCreate(ServeCall& call) {
   auto wire_green = call.in.Get<uint64_t>();
   auto flags = call.in.Get<uint32_t>();
   auto priority = call.in.Get<int32_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   auto green = call.Resolve<CUgreenCtx>(HandleKind::kGreenContext, wire_green);
   call.CheckNew(HandleKind::kStream, wire);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
-  if (call.context == nullptr || call.context->green != green) {
+  if (!call.ready()) return call.RejectStatus();
+  if (call.context == nullptr || call.context->green != green)
     return call.Malformed("a context that is not the green one's");
-  }
   CUstream native = nullptr;
   call.result = call.api.cuGreenCtxStreamCreate == nullptr
                     ? CUDA_ERROR_NOT_SUPPORTED
                     : call.api.cuGreenCtxStreamCreate(&native, green, flags, priority);
-  if (call.result == CUDA_SUCCESS) {
-    call.Insert(HandleKind::kStream, wire, native);
-  }
+  if (call.result == CUDA_SUCCESS) call.Insert(HandleKind::kStream, wire, native);
   return {};
 }
 

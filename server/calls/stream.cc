@@ -24,18 +24,14 @@ Status Barrier(ServeCall& call, const StreamState& stream) {
   auto passed = std::static_pointer_cast<Passed>(call.turn.kept);
   if (passed == nullptr) {
     call.result = call.api.cuStreamQuery(stream.native);
-    if (call.result != CUDA_ERROR_NOT_READY) {
-      return {};
-    }
+    if (call.result != CUDA_ERROR_NOT_READY) return {};
     passed = std::make_shared<Passed>();
     call.result = call.session.completion().Add(stream.key, stream.context->native, stream.native,
                                                 false, [passed](CUresult result) {
                                                   passed->result = result;
                                                   passed->yes = true;
                                                 });
-    if (call.result != CUDA_SUCCESS) {
-      return {};
-    }
+    if (call.result != CUDA_SUCCESS) return {};
     call.turn.kept = passed;
   }
   call.stalled = !passed->yes;
@@ -47,13 +43,9 @@ Status Barrier(ServeCall& call, const StreamState& stream) {
 
 Status EndStreamBehindLibraries(ServeCall& call) {
   auto wire = call.in.Get<uint64_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   auto native = call.Resolve<CUstream>(HandleKind::kStream, wire);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   Session& session = call.session;
   call.Erase(HandleKind::kStream, wire);
   call.parked = true;
@@ -67,24 +59,15 @@ Status EndStreamBehindLibraries(ServeCall& call) {
 
 Status Serve_cuStreamSynchronize(ServeCall& call) {
   auto wire_stream = call.in.Get<uint64_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   const bool is_barrier = (call.header.flags & kWantReply) == 0;
   StreamState* stream = call.FindStream(wire_stream);
-  if (is_barrier && !call.session.ahead().empty()) {
+  if (is_barrier && !call.session.ahead().empty())
     call.turn.touched.everything = call.turn.blocked = call.stalled = true;
-  }
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   Session& session = call.session;
-  if (stream->context != nullptr) {
-    session.contexts().MakeCurrent(stream->context);
-  }
-  if (is_barrier) {
-    return Barrier(call, *stream);
-  }
+  if (stream->context != nullptr) session.contexts().MakeCurrent(stream->context);
+  if (is_barrier) return Barrier(call, *stream);
   CUcontext context = stream->context == nullptr ? nullptr : stream->context->native;
   call.parked = session.streams().FenceStream(
       *stream,
@@ -93,28 +76,18 @@ Status Serve_cuStreamSynchronize(ServeCall& call) {
         session.Answer(header, result, {});
       },
       &call.result);
-  if (!call.parked) {
-    session.output().FlushPrintf(context);
-  }
+  if (!call.parked) session.output().FlushPrintf(context);
   return {};
 }
 
 Status Serve_cuStreamQuery(ServeCall& call) {
   auto wire_stream = call.in.Get<uint64_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   StreamState* stream = call.FindStream(wire_stream);
-  if (call.AnswerNotReady()) {
-    return {};
-  }
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (call.AnswerNotReady()) return {};
+  if (!call.ready()) return call.RejectStatus();
   call.result = call.api.cuStreamQuery(stream->native);
-  if (call.result == CUDA_ERROR_NOT_READY || call.session.completion().idle()) {
-    return {};
-  }
+  if (call.result == CUDA_ERROR_NOT_READY || call.session.completion().idle()) return {};
   // Complete, but bytes of copies may be still to be sent, or events to be told of: "ready" may
   // only follow them.
   call.parked = call.session.streams().FenceStream(
@@ -128,13 +101,9 @@ Status Serve_cuStreamQuery(ServeCall& call) {
 
 Status Serve_cuCtxSynchronize_v2(ServeCall& call) {
   auto wire_context = call.in.Get<uint64_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   call.Resolve<CUcontext>(HandleKind::kContext, wire_context);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   Session& session = call.session;
   ContextState* context =
       session.contexts().at(static_cast<uint16_t>(SplitHandle(wire_context).index));
@@ -146,9 +115,7 @@ Status Serve_cuCtxSynchronize_v2(ServeCall& call) {
         session.Answer(header, result, {});
       },
       &call.result);
-  if (!call.parked) {
-    session.output().FlushPrintf(context->native);
-  }
+  if (!call.parked) session.output().FlushPrintf(context->native);
   return {};
 }
 

@@ -71,69 +71,47 @@ LandlockRules::LandlockRules(Isolation isolation) : version_(Version()) {
     attributes.scopes = version_ >= 6 ? kScopes : 0;
   }
   rules_ = static_cast<int>(syscall(kCreateRuleset, &attributes, AttributeBytes(version_), 0));
-  if (rules_ < 0) {
-    status_ = Why("no rules");
-  }
+  if (rules_ < 0) status_ = Why("no rules");
 }
 
 LandlockRules::~LandlockRules() {
-  if (rules_ >= 0) {
-    close(rules_);
-  }
+  if (rules_ >= 0) close(rules_);
 }
 
 uint64_t LandlockRules::RightsOf(Access access, bool is_folder) const {
   uint64_t rights = kExecute | kReadFile | kReadFolder;
-  if (access != Access::kRead) {
-    rights |= kWriteFile | kTruncate;
-  }
-  if (access == Access::kDevice) {
-    rights |= kControl;
-  }
-  if (access == Access::kFiles) {
-    rights |= kRemoveFile | kMakeFile;
-  }
-  if (access == Access::kReadWrite) {
+  if (access != Access::kRead) rights |= kWriteFile | kTruncate;
+  if (access == Access::kDevice) rights |= kControl;
+  if (access == Access::kFiles) rights |= kRemoveFile | kMakeFile;
+  if (access == Access::kReadWrite)
     rights |= kRemoveFolder | kRemoveFile | kMakeFolder | kMakeFile | kRefer;
-  }
   rights &= is_folder ? ~uint64_t{0} : kOfFiles;
   return rights & handled_;
 }
 
 void LandlockRules::Allow(const std::string& path, Access access) {
-  if (rules_ < 0 || path.empty()) {
-    return;
-  }
+  if (rules_ < 0 || path.empty()) return;
   int parent = open(path.c_str(), O_PATH | O_CLOEXEC);
-  if (parent < 0) {
-    return;
-  }
+  if (parent < 0) return;
   Add(parent, access, path);
   close(parent);
 }
 
 void LandlockRules::Allow(int folder, Access access) {
-  if (rules_ >= 0 && folder >= 0) {
-    Add(folder, access, "a folder that was handed over");
-  }
+  if (rules_ >= 0 && folder >= 0) Add(folder, access, "a folder that was handed over");
 }
 
 void LandlockRules::Add(int parent, Access access, const std::string& name) {
   struct stat status {};
-  if (fstat(parent, &status) != 0) {
-    return;
-  }
+  if (fstat(parent, &status) != 0) return;
   PathAttributes rule{RightsOf(access, S_ISDIR(status.st_mode)), parent};
-  if (syscall(kAddRule, rules_, kPathBeneath, &rule, 0) != 0 && status_.ok()) {
-    status_ = Why(name);
-  }
+  if (syscall(kAddRule, rules_, kPathBeneath, &rule, 0) != 0 && status_.ok()) status_ = Why(name);
 }
 
 Status LandlockRules::Enforce() {
   if (status_.ok() &&
-      (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || syscall(kRestrictSelf, rules_, 0) != 0)) {
+      (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || syscall(kRestrictSelf, rules_, 0) != 0))
     status_ = Why("cannot begin");
-  }
   return status_;
 }
 

@@ -19,9 +19,7 @@ constexpr int kSeals = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL;
 
 int MakeMemoryFile(const char* name, std::span<const std::byte> bytes) {
   int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (fd < 0) {
-    return -1;
-  }
+  if (fd < 0) return -1;
   size_t at = 0;
   while (at < bytes.size()) {
     ssize_t wrote = write(fd, bytes.data() + at, bytes.size() - at);
@@ -41,9 +39,8 @@ int MakeMemoryFile(const char* name, std::span<const std::byte> bytes) {
 Result<std::vector<std::byte>> ReadMemoryFile(int fd, size_t limit) {
   // A file of another kind could keep its reader waiting, or change under it.
   int seals = fcntl(fd, F_GET_SEALS);
-  if (seals < 0 || (seals & kSeals) != kSeals) {
+  if (seals < 0 || (seals & kSeals) != kSeals)
     return Status(Code::kMalformed, "memory file: it is not sealed");
-  }
   struct stat status {};
   if (fstat(fd, &status) != 0 || static_cast<size_t>(status.st_size) > limit) {
     return Status(Code::kMalformed, "memory file: " + std::to_string(status.st_size) +
@@ -53,9 +50,7 @@ Result<std::vector<std::byte>> ReadMemoryFile(int fd, size_t limit) {
   size_t at = 0;
   while (at < bytes.size()) {
     ssize_t got = pread(fd, bytes.data() + at, bytes.size() - at, static_cast<off_t>(at));
-    if (got <= 0) {
-      return Status(Code::kMalformed, "memory file: it ends early");
-    }
+    if (got <= 0) return Status(Code::kMalformed, "memory file: it ends early");
     at += static_cast<size_t>(got);
   }
   return bytes;

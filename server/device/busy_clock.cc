@@ -13,13 +13,10 @@ std::function<quota::Ns(int device)> BusyClock(const DriverApi& api) {
   std::memcpy(id.bytes, cuda_abi::kDeviceTimeTable, sizeof(id.bytes));
   const void* found = nullptr;
   if (api.cuGetExportTable == nullptr || api.cuGetExportTable(&found, &id) != CUDA_SUCCESS ||
-      found == nullptr) {
+      found == nullptr)
     return {};
-  }
   const auto* table = static_cast<const cuda_abi::DeviceTimeTable*>(found);
-  if (table->bytes < sizeof(*table) || table->used_ns == nullptr) {
-    return {};
-  }
+  if (table->bytes < sizeof(*table) || table->used_ns == nullptr) return {};
   return [used = table->used_ns](int device) { return static_cast<quota::Ns>(used(device)); };
 }
 

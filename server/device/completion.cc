@@ -35,11 +35,8 @@ void Completion::Drain(CUcontext context) {
   std::unique_lock lock(mutex_);
   auto any_left = [&] {
     for (const auto& [key, queue] : queues_) {
-      for (const std::shared_ptr<Watch>& watch : queue) {
-        if (watch->context == context) {
-          return true;
-        }
-      }
+      for (const std::shared_ptr<Watch>& watch : queue)
+        if (watch->context == context) return true;
     }
     return false;
   };
@@ -73,9 +70,7 @@ std::shared_ptr<Watch> Completion::Add(uint64_t stream_key, CUcontext context, C
 CUresult Completion::Record(uint64_t stream_key, CUcontext context, CUstream stream,
                             const std::shared_ptr<Watch>& watch, Watch::Action action) {
   CUresult result = TakeEvent(context, &watch->event);
-  if (result != CUDA_SUCCESS) {
-    return result;
-  }
+  if (result != CUDA_SUCCESS) return result;
   result = api_.cuEventRecord(watch->event, stream);
   if (result != CUDA_SUCCESS) {
     api_.cuEventDestroy_v2(watch->event);
@@ -103,9 +98,7 @@ void Completion::Signal(const std::shared_ptr<Watch>& watch) {
 
 bool Completion::Attach(const std::shared_ptr<Watch>& watch, Watch::Action action) {
   std::lock_guard lock(mutex_);
-  if (watch->done) {
-    return false;
-  }
+  if (watch->done) return false;
   watch->actions.push_back(std::move(action));
   return true;
 }
@@ -119,13 +112,9 @@ void Completion::Append(uint64_t stream_key, std::shared_ptr<Watch> watch) {
   std::lock_guard lock(mutex_);
   watch->order = ++next_order_;
   waiting_.fetch_add(1);
-  if (watch->bulk) {
-    bulk_waiting_.fetch_add(1);
-  }
+  if (watch->bulk) bulk_waiting_.fetch_add(1);
   queues_[stream_key].push_back(std::move(watch));
-  if (!thread_.joinable() && !stopping_) {
-    thread_ = std::thread([this] { Run(); });
-  }
+  if (!thread_.joinable() && !stopping_) thread_ = std::thread([this] { Run(); });
 }
 
 void Completion::Kick() {
@@ -134,14 +123,10 @@ void Completion::Kick() {
 }
 
 bool Completion::Reached(Watch& watch) {
-  if (watch.event == nullptr) {
-    return watch.ready.load();
-  }
+  if (watch.event == nullptr) return watch.ready.load();
   CurrentContext::Set(api_, watch.context);
   CUresult result = api_.cuEventQuery(watch.event);
-  if (result == CUDA_ERROR_NOT_READY) {
-    return false;
-  }
+  if (result == CUDA_ERROR_NOT_READY) return false;
   watch.status = result;
   return true;
 }
@@ -150,9 +135,7 @@ std::vector<std::pair<uint64_t, std::shared_ptr<Watch>>> Completion::Heads() {
   std::lock_guard lock(mutex_);
   std::vector<std::pair<uint64_t, std::shared_ptr<Watch>>> heads;
   heads.reserve(queues_.size());
-  for (const auto& [key, queue] : queues_) {
-    heads.emplace_back(key, queue.front());
-  }
+  for (const auto& [key, queue] : queues_) heads.emplace_back(key, queue.front());
   std::sort(heads.begin(), heads.end(),
             [](const auto& a, const auto& b) { return a.second->order < b.second->order; });
   return heads;
@@ -171,51 +154,32 @@ void Completion::Finish(uint64_t stream_key, const std::shared_ptr<Watch>& watch
     std::lock_guard lock(mutex_);
     watch->done = true;
     actions.swap(watch->actions);
-    if (watch->event != nullptr && watch->status == CUDA_SUCCESS) {
+    if (watch->event != nullptr && watch->status == CUDA_SUCCESS)
       pool_[watch->context].push_back(watch->event);
-    }
   }
-  if (on_reached_) {
-    on_reached_(stream_key, watch->order);
-  }
-  for (Watch::Action& action : actions) {
-    action(watch->status);
-  }
-  if (watch->bulk) {
-    bulk_waiting_.fetch_sub(1);
-  }
+  if (on_reached_) on_reached_(stream_key, watch->order);
+  for (Watch::Action& action : actions) action(watch->status);
+  if (watch->bulk) bulk_waiting_.fetch_sub(1);
   {
     std::lock_guard lock(mutex_);
     Queue& queue = queues_[stream_key];
     queue.pop_front();
-    if (queue.empty()) {
-      queues_.erase(stream_key);
-    }
+    if (queue.empty()) queues_.erase(stream_key);
   }
   waiting_.fetch_sub(1);
 }
 
 bool Completion::SendBulkBefore(uint64_t order, bool allow_bulk) {
-  if (bulk_waiting_.load() == 0) {
-    return true;
-  }
-  if (!allow_bulk) {
-    return false;
-  }
+  if (bulk_waiting_.load() == 0) return true;
+  if (!allow_bulk) return false;
   for (bool moved = true; moved;) {
     moved = false;
     for (auto& [key, watch] : Heads()) {
       // A stream's copy may stand behind an earlier point of that stream: those are passed first,
       // in order, and each of them again implies the copies before it.
-      if (watch->order >= order || watch->done || !Reached(*watch)) {
-        continue;
-      }
-      if (!watch->bulk) {
-        SendBulkBefore(watch->order, allow_bulk);
-      }
-      if (!watch->done) {
-        Finish(key, watch);
-      }
+      if (watch->order >= order || watch->done || !Reached(*watch)) continue;
+      if (!watch->bulk) SendBulkBefore(watch->order, allow_bulk);
+      if (!watch->done) Finish(key, watch);
       moved = true;
     }
   }
@@ -223,40 +187,27 @@ bool Completion::SendBulkBefore(uint64_t order, bool allow_bulk) {
 }
 
 bool Completion::Poll(bool allow_bulk) {
-  if (waiting_.load() == 0) {
-    return false;
-  }
+  if (waiting_.load() == 0) return false;
   std::unique_lock poll(poll_mutex_, std::try_to_lock);
-  if (!poll.owns_lock()) {
-    return false;
-  }
+  if (!poll.owns_lock()) return false;
   bool any = false;
   // In the log's order over all streams: a wait's answer follows what was told of the points before
   // it.
   std::map<uint64_t, std::pair<uint64_t, std::shared_ptr<Watch>>> heads;
-  for (auto& [key, watch] : Heads()) {
-    heads[watch->order] = {key, watch};
-  }
+  for (auto& [key, watch] : Heads()) heads[watch->order] = {key, watch};
   while (!heads.empty()) {
     auto [key, watch] = heads.begin()->second;
     heads.erase(heads.begin());
     if (!watch->done) {
       if ((watch->bulk && !allow_bulk) || !Reached(*watch) ||
-          !SendBulkBefore(watch->order, allow_bulk)) {
+          !SendBulkBefore(watch->order, allow_bulk))
         continue;
-      }
-      if (!watch->done) {
-        Finish(key, watch);
-      }
+      if (!watch->done) Finish(key, watch);
       any = true;
     }
-    if (std::shared_ptr<Watch> next = HeadOf(key)) {
-      heads[next->order] = {key, next};
-    }
+    if (std::shared_ptr<Watch> next = HeadOf(key)) heads[next->order] = {key, next};
   }
-  if (any) {
-    after_actions_();
-  }
+  if (any) after_actions_();
   return any;
 }
 
@@ -273,15 +224,11 @@ void Completion::Run() {
     bool moved = Poll(true);
     lock.lock();
     auto now = std::chrono::steady_clock::now();
-    if (moved) {
-      since = now;
-    }
+    if (moved) since = now;
     // Looks again after a tenth of the time already waited: a late answer costs at most that much.
     auto pause = std::clamp(std::chrono::duration_cast<microseconds>(now - since) / 10,
                             microseconds(10), microseconds(500));
-    if (!stopping_ && !moved) {
-      wake_.wait_for(lock, pause);
-    }
+    if (!stopping_ && !moved) wake_.wait_for(lock, pause);
   }
 }
 
@@ -291,9 +238,7 @@ void Completion::Stop() {
     stopping_ = true;
     wake_.notify_one();
   }
-  if (thread_.joinable()) {
-    thread_.join();
-  }
+  if (thread_.joinable()) thread_.join();
 }
 
 }  // namespace farcall::server

@@ -20,9 +20,7 @@ class CurrentContext {
  public:
   static void Set(const DriverApi& api, CUcontext context) {
     uint64_t epoch = epoch_.load(std::memory_order_acquire);
-    if (context == here_.context && epoch == here_.epoch) {
-      return;
-    }
+    if (context == here_.context && epoch == here_.epoch) return;
     api.cuCtxSetCurrent(context);
     here_ = {context, epoch};
   }

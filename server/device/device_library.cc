@@ -24,9 +24,7 @@ namespace {
 std::string OwnDevicePath(const char* folder) {
   std::array<char, PATH_MAX> self{};
   ssize_t length = readlink("/proc/self/exe", self.data(), self.size() - 1);
-  if (length <= 0) {
-    return "";
-  }
+  if (length <= 0) return "";
   return (fs::path(self.data()).parent_path().parent_path() / "lib/farcall/device" / folder /
           "libcuda.so.1")
       .string();
@@ -48,23 +46,20 @@ DeviceSnapshot Describe(const DriverApi& api, CUdevice device, int count) {
   api.cuDeviceGetName(name.data(), static_cast<int>(name.size()), device);
   snapshot.name = name.data();
   CUuuid uuid{};
-  if (api.cuDeviceGetUuid_v2 != nullptr && api.cuDeviceGetUuid_v2(&uuid, device) == CUDA_SUCCESS) {
+  if (api.cuDeviceGetUuid_v2 != nullptr && api.cuDeviceGetUuid_v2(&uuid, device) == CUDA_SUCCESS)
     std::memcpy(snapshot.uuid.data(), uuid.bytes, snapshot.uuid.size());
-  }
   size_t total_bytes = 0;
   api.cuDeviceTotalMem_v2(&total_bytes, device);
   snapshot.total_bytes = total_bytes;
   std::array<char, 64> bus{};
-  if (api.cuDeviceGetPCIBusId(bus.data(), static_cast<int>(bus.size()), device) == CUDA_SUCCESS) {
+  if (api.cuDeviceGetPCIBusId(bus.data(), static_cast<int>(bus.size()), device) == CUDA_SUCCESS)
     snapshot.pci_bus_id = bus.data();
-  }
   snapshot.attributes.assign(CU_DEVICE_ATTRIBUTE_MAX, 0);
   for (int id = 1; id < CU_DEVICE_ATTRIBUTE_MAX; ++id) {
     int value = 0;
     if (api.cuDeviceGetAttribute(&value, static_cast<CUdevice_attribute>(id), device) ==
-        CUDA_SUCCESS) {
+        CUDA_SUCCESS)
       snapshot.attributes[static_cast<size_t>(id)] = value;
-    }
   }
   snapshot.has_vmm =
       snapshot.attributes[CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED] != 0;
@@ -74,14 +69,11 @@ DeviceSnapshot Describe(const DriverApi& api, CUdevice device, int count) {
   size_t granularity = 0;
   if (snapshot.has_vmm && api.cuMemGetAllocationGranularity != nullptr &&
       api.cuMemGetAllocationGranularity(&granularity, &properties,
-                                        CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) == CUDA_SUCCESS) {
+                                        CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) == CUDA_SUCCESS)
     snapshot.granularity_bytes = std::max<uint64_t>(granularity, kChunkGranularityBytes);
-  }
   for (int other = 0; other < count; ++other) {
     int can = 0;
-    if (other != device) {
-      api.cuDeviceCanAccessPeer(&can, device, other);
-    }
+    if (other != device) api.cuDeviceCanAccessPeer(&can, device, other);
     snapshot.peer_access.push_back(can != 0 ? 1 : 0);
   }
   return snapshot;
@@ -90,9 +82,7 @@ DeviceSnapshot Describe(const DriverApi& api, CUdevice device, int count) {
 // Needs a context: limits and priorities as they are when one comes to life.
 void DescribeContext(const DriverApi& api, CUdevice device, DeviceSnapshot* snapshot) {
   CUcontext context = nullptr;
-  if (api.cuDevicePrimaryCtxRetain(&context, device) != CUDA_SUCCESS) {
-    return;
-  }
+  if (api.cuDevicePrimaryCtxRetain(&context, device) != CUDA_SUCCESS) return;
   api.cuCtxSetCurrent(context);
   for (int limit = 0; limit < CU_LIMIT_MAX; ++limit) {
     size_t value = 0;
@@ -105,9 +95,7 @@ void DescribeContext(const DriverApi& api, CUdevice device, DeviceSnapshot* snap
     snapshot->greatest_priority = greatest;
   }
   api.cuCtxSetCurrent(nullptr);
-  if (api.cuDevicePrimaryCtxRelease_v2 != nullptr) {
-    api.cuDevicePrimaryCtxRelease_v2(device);
-  }
+  if (api.cuDevicePrimaryCtxRelease_v2 != nullptr) api.cuDevicePrimaryCtxRelease_v2(device);
 }
 
 }  // namespace
@@ -116,28 +104,20 @@ Result<std::vector<DeviceChoice>> DeviceChoices(const std::string& option) {
   DeviceChoice cuda{"cuda", "libcuda.so.1"};
   DeviceChoice cpu{"cpu", OwnDevicePath(""), "", "FARCALL_CPU_PROFILE"};
   DeviceChoice dry{"dry", OwnDevicePath("dry"), "", "FARCALL_DRY_PROFILE"};
-  if (option.empty() || option == "auto") {
-    return std::vector{cuda, cpu};
-  }
-  if (option == "cuda") {
-    return std::vector{cuda};
-  }
+  if (option.empty() || option == "auto") return std::vector{cuda, cpu};
+  if (option == "cuda") return std::vector{cuda};
   for (DeviceChoice own : {cpu, dry}) {
-    if (option == own.kind) {
-      return std::vector{own};
-    }
+    if (option == own.kind) return std::vector{own};
     if (option.rfind(own.kind + ":", 0) == 0) {
       own.profile = option.substr(own.kind.size() + 1);
-      if (own.profile.empty()) {
+      if (own.profile.empty())
         return Status(Code::kInvalid, "device '" + option + "': the name of a profile is missing");
-      }
       return std::vector{own};
     }
   }
   if (option.find('/') != std::string::npos) {
-    if (access(option.c_str(), R_OK) != 0) {
+    if (access(option.c_str(), R_OK) != 0)
       return Status(Code::kInvalid, "device '" + option + "': no such library");
-    }
     return std::vector{DeviceChoice{KindOf(option), option}};
   }
   return Status(Code::kInvalid,
@@ -163,15 +143,9 @@ std::string ErrorWithCode(CUresult error) {
 Result<DeviceReport> ReportDevices(const DriverApi& api) {
   CUresult result = api.cuInit(0);
   int count = 0;
-  if (result == CUDA_SUCCESS) {
-    result = api.cuDeviceGetCount(&count);
-  }
-  if (result != CUDA_SUCCESS) {
-    return Status(Code::kUnavailable, "cuInit: " + ErrorWithCode(result));
-  }
-  if (count == 0) {
-    return Status(Code::kUnavailable, "the device library finds no device");
-  }
+  if (result == CUDA_SUCCESS) result = api.cuDeviceGetCount(&count);
+  if (result != CUDA_SUCCESS) return Status(Code::kUnavailable, "cuInit: " + ErrorWithCode(result));
+  if (count == 0) return Status(Code::kUnavailable, "the device library finds no device");
   DeviceReport report;
   int version = 0;
   api.cuDriverGetVersion(&version);
@@ -190,13 +164,10 @@ std::optional<std::vector<SkippedKernel>> SkippedKernels(const DriverApi& api) {
   std::memcpy(id.bytes, cuda_abi::kSkippedKernelsTable, sizeof(id.bytes));
   const void* found = nullptr;
   if (api.cuGetExportTable == nullptr || api.cuGetExportTable(&found, &id) != CUDA_SUCCESS ||
-      found == nullptr) {
+      found == nullptr)
     return {};
-  }
   const auto* table = static_cast<const cuda_abi::SkippedKernelsTable*>(found);
-  if (table->bytes < sizeof(*table) || table->each == nullptr) {
-    return {};
-  }
+  if (table->bytes < sizeof(*table) || table->each == nullptr) return {};
   std::vector<SkippedKernel> kernels;
   table->each(
       [](const char* kernel, uint64_t launches, void* user) {

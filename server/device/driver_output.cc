@@ -22,9 +22,7 @@ std::atomic<std::FILE*> g_own{nullptr};
 // Returns the read end of a pipe whose other end takes the place of `descriptor`.
 int Capture(int descriptor) {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) {
-    return -1;
-  }
+  if (pipe2(ends, O_CLOEXEC) != 0) return -1;
   fcntl(ends[0], F_SETFL, O_NONBLOCK);
   fcntl(ends[1], F_SETPIPE_SZ, kPipeBytes);
   if (dup2(ends[1], descriptor) < 0) {
@@ -54,15 +52,12 @@ CapturedOutput CaptureDriverOutput() {
   captured.output = Capture(STDOUT_FILENO);
   const int log = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
   std::FILE* own = log < 0 ? nullptr : fdopen(log, "w");
-  if (own == nullptr) {
-    return captured;
-  }
+  if (own == nullptr) return captured;
   setvbuf(own, nullptr, _IOLBF, BUFSIZ);
   g_log = log;
   g_own = own;
-  if (__sanitizer_set_report_fd != nullptr) {
+  if (__sanitizer_set_report_fd != nullptr)
     __sanitizer_set_report_fd(reinterpret_cast<void*>(static_cast<intptr_t>(log)));
-  }
   captured.error = Capture(STDERR_FILENO);
   g_error = captured.error;
   signal(SIGABRT, OnAbort);
@@ -76,9 +71,8 @@ void LogDriverError(std::span<const std::byte> bytes) {
 void LogPendingErrors() {
   char buffer[4096];
   const int error = g_error.load();
-  for (ssize_t got; error >= 0 && (got = read(error, buffer, sizeof(buffer))) > 0;) {
+  for (ssize_t got; error >= 0 && (got = read(error, buffer, sizeof(buffer))) > 0;)
     WriteLog(buffer, static_cast<size_t>(got));
-  }
 }
 
 std::FILE* OwnLog() {

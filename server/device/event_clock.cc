@@ -31,17 +31,13 @@ CUevent EventClock::Record(Context& state, CUstream stream) {
   } else if (api_.cuEventCreate(&event, CU_EVENT_DEFAULT) != CUDA_SUCCESS) {
     return nullptr;
   }
-  if (api_.cuEventRecord(event, stream) == CUDA_SUCCESS) {
-    return event;
-  }
+  if (api_.cuEventRecord(event, stream) == CUDA_SUCCESS) return event;
   state.free.push_back(event);
   return nullptr;
 }
 
 void EventClock::Keep(Context& state, CUevent event) {
-  if (event != nullptr) {
-    state.free.push_back(event);
-  }
+  if (event != nullptr) state.free.push_back(event);
 }
 
 void EventClock::Begin(int device, CUcontext context) {
@@ -51,11 +47,8 @@ void EventClock::Begin(int device, CUcontext context) {
     state.open = std::make_shared<Batch>();
     state.submitted = false;
   }
-  for (const Part& part : *state.open) {
-    if (part.context == context) {
-      return;
-    }
-  }
+  for (const Part& part : *state.open)
+    if (part.context == context) return;
   Context& own = contexts_[context];
   if (own.own == nullptr && api_.cuStreamCreate(&own.own, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS) {
     own.own = nullptr;
@@ -67,13 +60,9 @@ void EventClock::Begin(int device, CUcontext context) {
 void EventClock::Cancel(int device) {
   std::lock_guard lock(mutex_);
   Device& state = devices_[device];
-  if (state.open == nullptr || state.submitted) {
-    return;
-  }
+  if (state.open == nullptr || state.submitted) return;
   const std::shared_ptr<Batch> batch = std::exchange(state.open, nullptr);
-  for (const Part& part : *batch) {
-    Keep(contexts_[part.context], part.begin);
-  }
+  for (const Part& part : *batch) Keep(contexts_[part.context], part.begin);
 }
 
 void EventClock::Submitted(int device) {
@@ -90,13 +79,9 @@ std::shared_ptr<EventClock::Batch> EventClock::Close(int device) {
 void EventClock::End(Batch& batch, CUcontext context, CUstream stream) {
   auto part = std::find_if(batch.begin(), batch.end(),
                            [context](const Part& each) { return each.context == context; });
-  if (part == batch.end()) {
-    return;  // nothing of the batch is in it
-  }
+  if (part == batch.end()) return;  // nothing of the batch is in it
   std::lock_guard lock(mutex_);
-  if (CUevent event = Record(contexts_[context], stream)) {
-    part->ends.push_back(event);
-  }
+  if (CUevent event = Record(contexts_[context], stream)) part->ends.push_back(event);
 }
 
 // Of what follows one another on the device, each nanosecond counts once: what lies before the end
@@ -121,11 +106,8 @@ Ns EventClock::Measure(const Part& part) {
       last = end;
     }
   }
-  for (CUevent event : part.ends) {
-    if (event != last) {
-      Keep(state, event);
-    }
-  }
+  for (CUevent event : part.ends)
+    if (event != last) Keep(state, event);
   // An end earlier than that of the batch before it says nothing new.
   bool is_later = last != nullptr && longest_ms > 0;
   Keep(state, part.begin);
@@ -136,11 +118,8 @@ Ns EventClock::Measure(const Part& part) {
 void EventClock::Reached(int device, const Batch& batch) {
   std::lock_guard lock(mutex_);
   Ns busy = 0;  // contexts of one process take turns, each seeing the others' time pass
-  for (const Part& part : batch) {
-    if (contexts_.count(part.context) != 0) {
-      busy = std::max(busy, Measure(part));
-    }
-  }
+  for (const Part& part : batch)
+    if (contexts_.count(part.context) != 0) busy = std::max(busy, Measure(part));
   devices_[device].used_ns += busy;
 }
 
@@ -152,11 +131,9 @@ Ns EventClock::used(int device) {
 void EventClock::ForgetContext(CUcontext context) {
   std::lock_guard lock(mutex_);
   contexts_.erase(context);
-  for (auto& [device, state] : devices_) {
-    if (state.open != nullptr) {
+  for (auto& [device, state] : devices_)
+    if (state.open != nullptr)
       std::erase_if(*state.open, [context](const Part& part) { return part.context == context; });
-    }
-  }
 }
 
 }  // namespace farcall::server

@@ -24,15 +24,11 @@ class Helper {
   // `bytes`: what the task holds of its record.
   void Submit(std::function<void()> task, size_t bytes = 0) {
     std::lock_guard lock(mutex_);
-    if (stopping_) {
-      return;
-    }
+    if (stopping_) return;
     outstanding_.fetch_add(1);
     held_bytes_.fetch_add(bytes);
     tasks_.push_back({std::move(task), bytes});
-    if (!thread_.joinable()) {
-      thread_ = std::thread([this] { Run(); });
-    }
+    if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
     wake_.notify_one();
   }
   bool busy() const { return outstanding_.load() != 0; }
@@ -50,9 +46,7 @@ class Helper {
       stopping_ = true;
       wake_.notify_one();
     }
-    if (thread_.joinable()) {
-      thread_.join();
-    }
+    if (thread_.joinable()) thread_.join();
   }
 
  private:
@@ -64,9 +58,7 @@ class Helper {
     std::unique_lock lock(mutex_);
     while (true) {
       wake_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
-      if (stopping_) {
-        return;
-      }
+      if (stopping_) return;
       Task task = std::move(tasks_.front());
       tasks_.pop_front();
       lock.unlock();

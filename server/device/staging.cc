@@ -13,11 +13,8 @@ SlotPool::SlotPool(const DriverApi& api, size_t slot_bytes, size_t max_slots, si
 
 SlotPool::~SlotPool() {
   // The registrations go with the process: the driver may be past answering here.
-  for (Slab& slab : slabs_) {
-    if (slab.pinned_in == nullptr) {
-      munmap(slab.base, slab.bytes);
-    }
-  }
+  for (Slab& slab : slabs_)
+    if (slab.pinned_in == nullptr) munmap(slab.base, slab.bytes);
 }
 
 SlotPool::Slot SlotPool::Take(bool overflow) {
@@ -28,9 +25,8 @@ SlotPool::Slot SlotPool::Take(bool overflow) {
     if (base != MAP_FAILED) {
       madvise(base, bytes, MADV_HUGEPAGE);
       slabs_.push_back({static_cast<std::byte*>(base), bytes});
-      for (size_t i = slots_per_slab_; i-- > 0;) {
+      for (size_t i = slots_per_slab_; i-- > 0;)
         free_.push_back(static_cast<std::byte*>(base) + i * slot_bytes_);
-      }
       made_ += slots_per_slab_;
     }
   }
@@ -40,13 +36,9 @@ SlotPool::Slot SlotPool::Take(bool overflow) {
     ++taken_;
     return slot;
   }
-  if (!overflow) {
-    return {};
-  }
+  if (!overflow) return {};
   auto* data = static_cast<std::byte*>(std::malloc(slot_bytes_));
-  if (data == nullptr) {
-    return {};
-  }
+  if (data == nullptr) return {};
   ++taken_;
   return {data, true};
 }
@@ -64,18 +56,13 @@ void SlotPool::Put(Slot slot) {
 void SlotPool::Pin(const std::byte* data, CUcontext context) {
   std::lock_guard lock(mutex_);
   for (Slab& slab : slabs_) {
-    if (data < slab.base || data >= slab.base + slab.bytes) {
-      continue;
-    }
-    if (slab.tried) {
-      return;
-    }
+    if (data < slab.base || data >= slab.base + slab.bytes) continue;
+    if (slab.tried) return;
     slab.tried = true;
     if (api_.cuMemHostRegister_v2 != nullptr &&
         api_.cuMemHostRegister_v2(slab.base, slab.bytes, CU_MEMHOSTREGISTER_PORTABLE) ==
-            CUDA_SUCCESS) {
+            CUDA_SUCCESS)
       slab.pinned_in = context;
-    }
     return;
   }
 }
@@ -83,9 +70,7 @@ void SlotPool::Pin(const std::byte* data, CUcontext context) {
 void SlotPool::ForgetContext(CUcontext context) {
   std::lock_guard lock(mutex_);
   for (Slab& slab : slabs_) {
-    if (slab.pinned_in != context) {
-      continue;
-    }
+    if (slab.pinned_in != context) continue;
     api_.cuMemHostUnregister(slab.base);
     slab.pinned_in = nullptr;
     slab.tried = false;

@@ -56,9 +56,8 @@ bool ComputeGate::Admit(int device, uint64_t key) {
   }
   state.holds_back = true;
   state.held_longest_ns = state.window.costs().Predict(key).p95_ns;
-  if (verdict == WorkWindow::Verdict::kWaitsForLease && state.window.has_lease()) {
+  if (verdict == WorkWindow::Verdict::kWaitsForLease && state.window.has_lease())
     state.window.Limit(0);  // what is left of it is too little for this: it is over
-  }
   if (verdict == WorkWindow::Verdict::kWaitsForLease && !state.window.has_lease() &&
       !std::exchange(state.asked, true)) {
     hooks_.tell(control::WantLease{
@@ -73,9 +72,7 @@ bool ComputeGate::Submitted(int device, uint64_t key) {
   std::lock_guard lock(mutex_);
   Device& state = devices_[static_cast<size_t>(device)];
   Ns now = hooks_.now();
-  if (state.window.drained()) {
-    state.busy_since = state.reported_at = now;
-  }
+  if (state.window.drained()) state.busy_since = state.reported_at = now;
   state.submitted_at = now;
   return state.window.Submit(key);
 }
@@ -90,18 +87,14 @@ void ComputeGate::Serve(const Fence& fence) {
       Ns now = hooks_.now();
       bool close = state.holds_back || state.contended || state.window.batch_full() ||
                    now - state.submitted_at >= kIdleAlone;
-      if (TellsOfRunning(state) && now - state.reported_at >= kTellRunning) {
+      if (TellsOfRunning(state) && now - state.reported_at >= kTellRunning)
         TellOfRunning(device, state, now);
-      }
-      if (state.window.batch_open() && close) {
+      if (state.window.batch_open() && close)
         batch = state.window.CloseBatch();
-      } else {
+      else
         GiveBackIfDone(device, state, now);
-      }
     }
-    if (batch != 0) {
-      fence(device, [this, device, batch] { Completed(device, batch); });
-    }
+    if (batch != 0) fence(device, [this, device, batch] { Completed(device, batch); });
   }
 }
 
@@ -109,15 +102,10 @@ Ns ComputeGate::ServeAt() {
   std::lock_guard lock(mutex_);
   Ns at = kNever;
   for (Device& state : devices_) {
-    if (engaged() && TellsOfRunning(state)) {
-      at = std::min(at, state.reported_at + kTellRunning);
-    }
-    if (!state.window.has_lease()) {
-      continue;
-    }
-    if (state.holds_back && !state.window.drained()) {
+    if (engaged() && TellsOfRunning(state)) at = std::min(at, state.reported_at + kTellRunning);
+    if (!state.window.has_lease()) continue;
+    if (state.holds_back && !state.window.drained())
       at = std::min(at, std::max(state.progress_at, state.submitted_at) + kPatience + 1);
-    }
     if (state.window.batch_open()) {
       at = std::min(at, state.submitted_at + kIdleAlone);
     } else if (state.window.drained() && state.idle_since != 0) {
@@ -139,9 +127,8 @@ void ComputeGate::TellOfRunning(int device, Device& state, Ns now) {
   state.reported_at = now;
   state.early_ns += busy;
   busy += std::exchange(state.unreported_ns, 0);
-  if (busy != 0) {
+  if (busy != 0)
     hooks_.tell(control::LeaseRuns{.device = device, .used_ns = static_cast<uint64_t>(busy)});
-  }
 }
 
 // A message wakes the supervisor, which costs more than all that the gate does for a batch.
@@ -173,38 +160,28 @@ void ComputeGate::Completed(int device, uint64_t batch) {
     state.progress_at = now;
     state.unreported_ns += busy;
     state.window.Complete(batch, in_all);
-    if (IsNews(state, now)) {
-      TellUse(device, state, now);
-    }
+    if (IsNews(state, now)) TellUse(device, state, now);
     GiveBackIfDone(device, state, now);
     // For what was held, or for the time at which an idle lease goes back; else it has its own
     // work.
     wakes = state.holds_back || state.window.drained();
   }
-  if (wakes) {
-    hooks_.wake();
-  }
+  if (wakes) hooks_.wake();
 }
 
 void ComputeGate::GiveBackIfDone(int device, Device& state, Ns now) {
-  if (!state.window.has_lease() || !state.window.drained()) {
-    return;
-  }
+  if (!state.window.has_lease() || !state.window.drained()) return;
   if (!state.window.spent() && !state.holds_back) {
     if (state.idle_since == 0) {
       state.idle_since = now;
       state.idle.NoteIdle(now);
     }
     Ns hold = state.contended ? state.idle.hold_ns() : kIdleAlone;
-    if (now - state.idle_since < hold) {
-      return;
-    }
+    if (now - state.idle_since < hold) return;
   } else if (!state.window.spent()) {
     return;  // the record that waits fits
   }
-  if (state.unreported_ns != 0) {
-    TellUse(device, state, now);
-  }
+  if (state.unreported_ns != 0) TellUse(device, state, now);
   state.window.End();
   state.contended = false;
   state.idle_since = 0;
@@ -228,9 +205,8 @@ ComputeGate::Device* ComputeGate::Find(int32_t device) {
 
 void ComputeGate::OnMessage(const control::Sharing&) {
   std::lock_guard lock(mutex_);
-  for (size_t i = 0; i < devices_.size() && hooks_.used; ++i) {
+  for (size_t i = 0; i < devices_.size() && hooks_.used; ++i)
     devices_[i].used_ns = hooks_.used(static_cast<int>(i));
-  }
   engaged_.store(true, std::memory_order_release);
 }
 
@@ -238,16 +214,12 @@ void ComputeGate::OnMessage(const control::Lease& message) {
   {
     std::lock_guard lock(mutex_);
     Device* state = Find(message.device);
-    if (state == nullptr) {
-      return;
-    }
+    if (state == nullptr) return;
     state->asked = false;
     SetCompany(*state, message.company);
     state->progress_at = hooks_.now();
     state->window.Grant(ToNs(message.device_ns));
-    if (state->window.drained() && !state->holds_back) {
-      state->idle_since = hooks_.now();
-    }
+    if (state->window.drained() && !state->holds_back) state->idle_since = hooks_.now();
   }
   hooks_.wake();
 }
@@ -257,32 +229,22 @@ void ComputeGate::OnMessage(const control::LeaseMore& message) {
   {
     std::lock_guard lock(mutex_);
     Device* state = Find(message.device);
-    if (state == nullptr) {
-      return;
-    }
+    if (state == nullptr) return;
     // One that crossed the lease's return on its way is void.
-    if (state->window.has_lease()) {
-      state->window.Grant(ToNs(message.device_ns));
-    }
+    if (state->window.has_lease()) state->window.Grant(ToNs(message.device_ns));
     wakes = state->holds_back;
   }
-  if (wakes) {
-    hooks_.wake();
-  }
+  if (wakes) hooks_.wake();
 }
 
 void ComputeGate::OnMessage(const control::LeaseLimit& message) {
   {
     std::lock_guard lock(mutex_);
     Device* state = Find(message.device);
-    if (state == nullptr) {
-      return;
-    }
+    if (state == nullptr) return;
     if (state->window.has_lease()) {
       SetCompany(*state, message.company);
-      if (state->unreported_ns != 0) {
-        TellUse(message.device, *state, hooks_.now());
-      }
+      if (state->unreported_ns != 0) TellUse(message.device, *state, hooks_.now());
       state->window.Limit(ToNs(message.left_ns));
     }
   }

@@ -45,9 +45,7 @@ LeaseScheduler::LeaseScheduler(int devices, const quota::ComputePolicy& policy, 
                                const quota::SchedulerOptions& options)
     : policy_(policy), clock_parts_(options.clock_parts), send_(std::move(send)) {
   devices_.reserve(static_cast<size_t>(devices));
-  for (int i = 0; i < devices; ++i) {
-    devices_.emplace_back(options);
-  }
+  for (int i = 0; i < devices; ++i) devices_.emplace_back(options);
   shares_ = policy.max_limit_milli < quota::kWholeMilli;
 }
 
@@ -58,9 +56,8 @@ Result<quota::ComputeQuota> LeaseScheduler::Judge(const QuotaRequest& request, F
                                       " is none; high, normal and low are");
   }
   uint32_t left = quota::kWholeMilli;
-  for (int device : devices) {
+  for (int device : devices)
     left = std::min(left, devices_[static_cast<size_t>(device)].scheduler.ShareLeft(flow));
-  }
   return quota::Grant(request.share_milli, request.limit_milli, PriorityOf(request), policy_, left);
 }
 
@@ -69,9 +66,7 @@ Status LeaseScheduler::Join(const std::string& vgpu, WorkerId worker, const Quot
   auto found = vgpus_.find(vgpu);
   if (found == vgpus_.end()) {
     Result<quota::ComputeQuota> quota = Judge(request, 0, devices);
-    if (!quota.ok()) {
-      return quota.status();
-    }
+    if (!quota.ok()) return quota.status();
     found = vgpus_.emplace(vgpu, ++last_flow_).first;
     on_[found->second] = devices;
     for (size_t i = 0; i < devices_.size(); ++i) {
@@ -88,24 +83,17 @@ Status LeaseScheduler::Join(const std::string& vgpu, WorkerId worker, const Quot
 Status LeaseScheduler::Join(const std::string& vgpu, WorkerId worker, const QuotaRequest& request,
                             Ns now) {
   std::vector<int> all;
-  for (size_t i = 0; i < devices_.size(); ++i) {
-    all.push_back(static_cast<int>(i));
-  }
+  for (size_t i = 0; i < devices_.size(); ++i) all.push_back(static_cast<int>(i));
   return Join(vgpu, worker, request, all, now);
 }
 
 Status LeaseScheduler::Change(const std::string& vgpu, const QuotaRequest& request, Ns now) {
   auto found = vgpus_.find(vgpu);
-  if (found == vgpus_.end()) {
-    return {Code::kInvalid, "quota: no vGPU '" + vgpu + "'"};
-  }
+  if (found == vgpus_.end()) return {Code::kInvalid, "quota: no vGPU '" + vgpu + "'"};
   Result<quota::ComputeQuota> quota = Judge(request, found->second, on_[found->second]);
-  if (!quota.ok()) {
-    return quota.status();
-  }
-  for (int device : on_[found->second]) {
+  if (!quota.ok()) return quota.status();
+  for (int device : on_[found->second])
     devices_[static_cast<size_t>(device)].scheduler.Change(found->second, *quota, now);
-  }
   shares_ = shares_ || *quota != quota::ComputeQuota();
   Tick(now);
   return {};
@@ -113,9 +101,7 @@ Status LeaseScheduler::Change(const std::string& vgpu, const QuotaRequest& reque
 
 void LeaseScheduler::Leave(WorkerId worker, Ns now) {
   auto found = workers_.find(worker);
-  if (found == workers_.end()) {
-    return;
-  }
+  if (found == workers_.end()) return;
   Flow flow = found->second.flow;
   workers_.erase(found);
   bool is_last = std::none_of(workers_.begin(), workers_.end(),
@@ -126,11 +112,10 @@ void LeaseScheduler::Leave(WorkerId worker, Ns now) {
     state.want[flow].erase(worker);
     state.late.erase(worker);
     state.reported.erase(worker);
-    if (state.hold[flow].count(worker) != 0) {
+    if (state.hold[flow].count(worker) != 0)
       GiveBack(device, flow, worker, {}, now);
-    } else if (state.want[flow].empty() && state.scheduler.holder() != flow) {
+    else if (state.want[flow].empty() && state.scheduler.holder() != flow)
       state.scheduler.Leave(flow, now);
-    }
     if (is_last) {
       state.scheduler.Remove(flow, now);
       state.want.erase(flow);
@@ -150,9 +135,7 @@ std::optional<LeaseScheduler::Speaker> LeaseScheduler::Find(WorkerId worker, int
   auto found = workers_.find(worker);
   bool known =
       found != workers_.end() && device >= 0 && static_cast<size_t>(device) < devices_.size();
-  if (!known) {
-    return std::nullopt;
-  }
+  if (!known) return std::nullopt;
   Device& state = devices_[static_cast<size_t>(device)];
   const Flow flow = found->second.flow;
   return Speaker{flow, state, state.hold[flow].count(worker) != 0};
@@ -160,9 +143,7 @@ std::optional<LeaseScheduler::Speaker> LeaseScheduler::Find(WorkerId worker, int
 
 void LeaseScheduler::OnMessage(WorkerId worker, const control::WantLease& message, Ns now) {
   std::optional<Speaker> from = Find(worker, message.device);
-  if (!from) {
-    return;
-  }
+  if (!from) return;
   auto& [flow, state, holds] = *from;
   if (!holds) {
     state.want[flow].insert(worker);
@@ -180,9 +161,7 @@ void LeaseScheduler::OnMessage(WorkerId worker, const control::WantLease& messag
 
 void LeaseScheduler::OnMessage(WorkerId worker, const control::LeaseUse& message, Ns now) {
   std::optional<Speaker> from = Find(worker, message.device);
-  if (!from) {
-    return;
-  }
+  if (!from) return;
   auto& [flow, state, holds] = *from;
   const Ns used = ToNs(message.used_ns);
   ChargeUse(state, worker, used, now);
@@ -207,9 +186,7 @@ void LeaseScheduler::OnMessage(WorkerId worker, const control::LeaseRuns& messag
 
 void LeaseScheduler::OnMessage(WorkerId worker, const control::LeaseDone& message, Ns now) {
   std::optional<Speaker> from = Find(worker, message.device);
-  if (!from) {
-    return;
-  }
+  if (!from) return;
   auto& [flow, state, holds] = *from;
   if (holds) {
     GiveBack(message.device, flow, worker, message, now);
@@ -225,30 +202,22 @@ void LeaseScheduler::ChargeUse(Device& state, WorkerId worker, Ns told, Ns now) 
   Reported& before = state.reported[worker];
   Ns used = std::clamp<Ns>(now - its.since + kClockSlack - before.in_all, 0, told);
   before.in_all += used;
-  if (used == 0) {
-    return state.scheduler.Charge(its.flow, 0, now);
-  }
+  if (used == 0) return state.scheduler.Charge(its.flow, 0, now);
   // It ended before it was told of. What meets the worker's own last piece is from before that
   // one, whose message came late: else each such delay would count as work at the same time.
   const Ns early = std::clamp<Ns>(before.until - (now - used), 0, used);
-  if (early == 0) {
-    before.from = now - used;
-  }
+  if (early == 0) before.from = now - used;
   auto add = [&](quota::UseUnion& use) {
     return use.Add(used - early, now) + use.Add(early, before.from);
   };
   const Ns busy = add(state.used_by_any);
   state.busy_ns += busy;
   state.history.Add(busy, now);
-  if (HasSeveral(its.flow)) {
-    used = add(state.used[its.flow]);
-  }
+  if (HasSeveral(its.flow)) used = add(state.used[its.flow]);
   before.from -= early;
   before.until = now;
   state.scheduler.Charge(its.flow, used, now);
-  if (state.scheduler.holder() == its.flow) {
-    state.charged += used;
-  }
+  if (state.scheduler.holder() == its.flow) state.charged += used;
 }
 
 bool LeaseScheduler::HasSeveral(Flow flow) const {
@@ -281,9 +250,7 @@ void LeaseScheduler::NoteContention(int device, Ns now) {
 
 void LeaseScheduler::SettleByClock(Device& state, Ns now) {
   auto holder = state.scheduler.holder();
-  if (!holder || state.contended_at == DeviceScheduler::kNever) {
-    return;
-  }
+  if (!holder || state.contended_at == DeviceScheduler::kNever) return;
   Ns least = (now - std::exchange(state.contended_at, DeviceScheduler::kNever)) / clock_parts_;
   state.scheduler.Charge(*holder, least - state.charged, now);  // negative: none
 }
@@ -292,14 +259,11 @@ void LeaseScheduler::GiveBack(int device, Flow flow, WorkerId worker,
                               const control::LeaseDone& done, Ns now) {
   Device& state = devices_[static_cast<size_t>(device)];
   state.hold[flow].erase(worker);
-  if (done.wants_next) {
-    state.want[flow].insert(worker);
-  }
+  if (done.wants_next) state.want[flow].insert(worker);
   if (state.hold[flow].empty() && state.scheduler.holder() == flow) {
     SettleByClock(state, now);
-    if (auto patience = state.patience.find(flow); patience != state.patience.end()) {
+    if (auto patience = state.patience.find(flow); patience != state.patience.end())
       patience->second = std::min(2 * patience->second, kRunaway);
-    }
     state.scheduler.Release(now, !state.want[flow].empty(), ToNs(done.first_clock_ns),
                             done.pace_milli);
   }
@@ -333,18 +297,14 @@ void LeaseScheduler::Give(int device, Ns now) {
 // When others come, or come to have work; when it is to end for them; when it is to go at once.
 void LeaseScheduler::TellHolder(int device, Ns now) {
   Device& state = devices_[static_cast<size_t>(device)];
-  if (!state.scheduler.holder()) {
-    return;
-  }
+  if (!state.scheduler.holder()) return;
   const quota::Company company = CompanyOfHolder(state);
   Ns limit = state.scheduler.LimitOfHolder(now);
   bool is_news =
       company < state.notified_company ||
       (limit != DeviceScheduler::kNever && (state.notified_limit == DeviceScheduler::kNever ||
                                             (limit == 0 && state.notified_limit != 0)));
-  if (!is_news) {
-    return;
-  }
+  if (!is_news) return;
   state.notified_company = std::min(state.notified_company, company);
   state.notified_limit = limit;
   for (WorkerId worker : state.hold[*state.scheduler.holder()]) {
@@ -366,9 +326,7 @@ bool LeaseScheduler::OthersWant(const Device& state, Flow holder) {
 void LeaseScheduler::LetOthersIn(int device, Ns now) {
   Device& state = devices_[static_cast<size_t>(device)];
   auto holder = state.scheduler.holder();
-  if (!holder || now < LateAt(state)) {
-    return;
-  }
+  if (!holder || now < LateAt(state)) return;
   SettleByClock(state, now);
   state.patience[*holder] = std::max(PatienceWith(state, *holder) / 2, kLeastPatience);
   for (WorkerId worker : std::exchange(state.hold[*holder], {})) {
@@ -381,9 +339,7 @@ void LeaseScheduler::LetOthersIn(int device, Ns now) {
 // When the holder's turn ends whatever it says; kNever: nobody else wants one.
 Ns LeaseScheduler::LateAt(const Device& state) const {
   auto holder = state.scheduler.holder();
-  if (!holder || !OthersWant(state, *holder)) {
-    return DeviceScheduler::kNever;
-  }
+  if (!holder || !OthersWant(state, *holder)) return DeviceScheduler::kNever;
   Ns patience = PatienceWith(state, *holder);
   Ns at = state.progress_at + patience;
   return state.contended_at == DeviceScheduler::kNever
@@ -402,9 +358,8 @@ Ns LeaseScheduler::WakeAt(Ns now) {
   Ns at = DeviceScheduler::kNever;
   for (Device& device : devices_) {
     at = std::min(at, device.scheduler.WakeAt(now));
-    if (Ns late = LateAt(device); late != DeviceScheduler::kNever) {
+    if (Ns late = LateAt(device); late != DeviceScheduler::kNever)
       at = std::min(at, std::max(late, now));
-    }
   }
   return at;
 }

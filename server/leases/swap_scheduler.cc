@@ -42,18 +42,14 @@ void SwapScheduler::Join(WorkerId worker, const std::string& vgpu, quota::Priori
 }
 
 void SwapScheduler::SetPriority(const std::string& vgpu, quota::Priority priority) {
-  for (auto& [worker, member] : members_) {
-    if (member.vgpu == vgpu) {
-      member.priority = priority;
-    }
-  }
+  for (auto& [worker, member] : members_)
+    if (member.vgpu == vgpu) member.priority = priority;
 }
 
 void SwapScheduler::Leave(WorkerId worker) {
   members_.erase(worker);
-  for (auto& [other, member] : members_) {  // what was in the way may have gone with it
+  for (auto& [other, member] : members_)  // what was in the way may have gone with it
     member.refused.assign(member.refused.size(), {});
-  }
 }
 
 bool SwapScheduler::waits(const Member& member) const {
@@ -74,18 +70,14 @@ Ns SwapScheduler::IdleSince(WorkerId worker, const Member& member, uint64_t come
                             Ns now) const {
   Ns moves = CostOf(MovableOnAll(worker, member) + comes_bytes);
   Ns pause = std::max(member.pause_ns, now - member.idle_since);
-  if (member.idle && pause >= moves) {
-    return member.idle_since;
-  }
+  if (member.idle && pause >= moves) return member.idle_since;
   // Who works leaves when the quantum is over that pays for both ways of both.
   Ns quantum = watch_.Quantum(2 * moves);
   return now - member.in_since >= quantum ? member.in_since + quantum : quota::SwapCandidate::kBusy;
 }
 
 void SwapScheduler::NoteWait(Member& member, Ns now) {
-  if (member.wants_since == 0) {
-    member.wants_since = now;
-  }
+  if (member.wants_since == 0) member.wants_since = now;
 }
 
 void SwapScheduler::EndWait(Member& member, Ns now) {
@@ -102,27 +94,22 @@ uint64_t SwapScheduler::Movable(WorkerId worker, const Member& member, int devic
 
 uint64_t SwapScheduler::MovableOnAll(WorkerId worker, const Member& member) const {
   uint64_t total = 0;
-  for (size_t i = 0; i < options_.budget_bytes.size(); ++i) {
+  for (size_t i = 0; i < options_.budget_bytes.size(); ++i)
     total += Movable(worker, member, static_cast<int>(i));
-  }
   return total;
 }
 
 uint64_t SwapScheduler::resident_bytes(int device) const {
   uint64_t total = ledger_.held_by_all(device);
-  for (const auto& [worker, member] : members_) {
-    if (member.state != State::kEntering) {  // who comes back has its room
+  for (const auto& [worker, member] : members_)
+    if (member.state != State::kEntering)  // who comes back has its room
       total = Less(total, member.out[static_cast<size_t>(device)]);
-    }
-  }
   return total;
 }
 
 uint64_t SwapScheduler::host_bytes_used() const {
   uint64_t total = 0;
-  for (const auto& [worker, member] : members_) {
-    total += member.slab_bytes;
-  }
+  for (const auto& [worker, member] : members_) total += member.slab_bytes;
   return total;
 }
 
@@ -143,9 +130,7 @@ Ns SwapScheduler::CostOf(uint64_t bytes) const {
 SwapScheduler::Room SwapScheduler::Ask(WorkerId worker, int device, uint64_t bytes, Ns now,
                                        std::string* why) {
   auto found = members_.find(worker);
-  if (found == members_.end()) {
-    return Room::kThere;
-  }
+  if (found == members_.end()) return Room::kThere;
   Member& member = found->second;
   auto index = static_cast<size_t>(device);
   uint64_t own = ledger_.held(worker, device);
@@ -178,18 +163,16 @@ SwapScheduler::Room SwapScheduler::Ask(WorkerId worker, int device, uint64_t byt
                   " are free; others may not leave, and the server swaps " +
                   std::to_string(options_.host_bytes) + " at most");
   }
-  if (is_in && member.wants_since != 0 && now - member.wants_since > kLongestWait) {
+  if (is_in && member.wants_since != 0 && now - member.wants_since > kLongestWait)
     return refuse("nobody left the device for it within 120 s");
-  }
   member.asks[index] = bytes;
   NoteWait(member, now);
   return Room::kComes;
 }
 
 void SwapScheduler::Withdraw(WorkerId worker) {
-  if (auto found = members_.find(worker); found != members_.end()) {
+  if (auto found = members_.find(worker); found != members_.end())
     std::fill(found->second.asks.begin(), found->second.asks.end(), 0);
-  }
 }
 
 void SwapScheduler::SendOut(WorkerId worker, Member& member, Ns now) {
@@ -203,16 +186,13 @@ void SwapScheduler::SendOut(WorkerId worker, Member& member, Ns now) {
 
 uint64_t SwapScheduler::HeldOut(int device) const {
   uint64_t total = 0;
-  for (const auto& [worker, member] : members_) {
+  for (const auto& [worker, member] : members_)
     total += member.held_out ? member.out[static_cast<size_t>(device)] : 0;
-  }
   return total;
 }
 
 void SwapScheduler::ParkIdle(Ns now) {
-  if (options_.park_after_ns == 0) {
-    return;
-  }
+  if (options_.park_after_ns == 0) return;
   for (auto& [worker, member] : members_) {
     uint64_t bytes = MovableOnAll(worker, member);
     bool leaves = member.state == State::kIn && member.idle && !waits(member) && bytes != 0 &&
@@ -227,35 +207,29 @@ void SwapScheduler::ParkIdle(Ns now) {
 
 Status SwapScheduler::Park(const std::string& vgpu, Ns now) {
   uint64_t needed = 0;
-  for (const auto& [worker, member] : members_) {
-    if (member.vgpu == vgpu && member.state == State::kIn) {
+  for (const auto& [worker, member] : members_)
+    if (member.vgpu == vgpu && member.state == State::kIn)
       needed += Less(MovableOnAll(worker, member), member.slab_bytes);
-    }
-  }
   uint64_t left = Less(options_.host_bytes, host_bytes_used());
   if (needed > left) {
     return {Code::kRefused, "it holds " + std::to_string(needed) + " bytes, of swap_host_mem " +
                                 std::to_string(left) + " are left"};
   }
   for (auto& [worker, member] : members_) {
-    if (member.vgpu != vgpu) {
-      continue;
-    }
+    if (member.vgpu != vgpu) continue;
     member.park = member.state == State::kOut ? ParkState::kDone : ParkState::kPending;
     member.parked = true;
-    if (member.state == State::kIn) {
+    if (member.state == State::kIn)
       SendOut(worker, member, now);
-    } else if (member.state == State::kEntering) {
+    else if (member.state == State::kEntering)
       member.park = ParkState::kStayed;
-    }
   }
   return {};
 }
 
 Status SwapScheduler::HoldOut(const std::string& vgpu, Ns now) {
-  for (auto& [worker, member] : members_) {
+  for (auto& [worker, member] : members_)
     if (member.vgpu == vgpu) member.held_out = true;
-  }
   Status parked = Park(vgpu, now);
   if (!parked.ok()) LetIn(vgpu);
   return parked;
@@ -271,9 +245,8 @@ void SwapScheduler::LetIn(const std::string& vgpu) {
 
 uint64_t SwapScheduler::StaysOf(const std::string& vgpu) const {
   uint64_t total = 0;
-  for (const auto& [worker, member] : members_) {
+  for (const auto& [worker, member] : members_)
     if (member.vgpu == vgpu) total += SumOf(member.pinned);
-  }
   return total;
 }
 
@@ -281,9 +254,7 @@ SwapScheduler::Parked SwapScheduler::ParkedYet(const std::string& vgpu) const {
   bool stayed = false;
   for (const auto& [worker, member] : members_) {
     if (member.vgpu == vgpu) {
-      if (member.park == ParkState::kPending) {
-        return Parked::kPending;
-      }
+      if (member.park == ParkState::kPending) return Parked::kPending;
       stayed = stayed || member.park == ParkState::kStayed;
     }
   }
@@ -300,13 +271,11 @@ void SwapScheduler::Tick(Ns now) {
   std::vector<std::pair<WorkerId, Member*>> waiting;
   for (auto& [worker, member] : members_) {
     bool is_parked = member.parked && member.state == State::kOut;
-    for (size_t i = 0; i < options_.budget_bytes.size() && !is_parked; ++i) {
+    for (size_t i = 0; i < options_.budget_bytes.size() && !is_parked; ++i)
       demand += ledger_.held(worker, static_cast<int>(i)) + member.asks[i];
-    }
     bool may_move = member.state == State::kIn || member.state == State::kOut;
-    if (waits(member) && may_move && !member.held_out && now >= member.not_before) {
+    if (waits(member) && may_move && !member.held_out && now >= member.not_before)
       waiting.emplace_back(worker, &member);
-    }
   }
   watch_.NoteDemand(demand, now);
   std::sort(waiting.begin(), waiting.end(), [](const auto& a, const auto& b) {
@@ -314,11 +283,8 @@ void SwapScheduler::Tick(Ns now) {
            std::pair(-static_cast<int>(b.second->priority), b.second->wants_since);
   });
   std::vector<uint64_t> promised(options_.budget_bytes.size());
-  for (auto& [worker, member] : waiting) {
-    if (!Help(worker, *member, &promised, now)) {
-      break;
-    }
-  }
+  for (auto& [worker, member] : waiting)
+    if (!Help(worker, *member, &promised, now)) break;
   ParkIdle(now);
 }
 
@@ -329,21 +295,15 @@ bool SwapScheduler::Help(WorkerId worker, Member& member, std::vector<uint64_t>*
     auto device = static_cast<int>(i);
     need[i] = (is_out ? member.out[i] : 0) + member.asks[i];
     uint64_t free = Less(Less(Budget(device), resident_bytes(device)), (*promised)[i]);
-    if (need[i] <= free) {
-      continue;
-    }
+    if (need[i] <= free) continue;
     uint64_t leaving = 0;
-    for (const auto& [other, theirs] : members_) {
+    for (const auto& [other, theirs] : members_)
       leaving += theirs.state == State::kLeaving ? Movable(other, theirs, device) : 0;
-    }
-    if (need[i] > free + leaving) {
-      Evict(worker, member, device, need[i] - free - leaving, now);
-    }
+    if (need[i] > free + leaving) Evict(worker, member, device, need[i] - free - leaving, now);
     return false;
   }
-  for (size_t i = 0; i < options_.budget_bytes.size(); ++i) {
+  for (size_t i = 0; i < options_.budget_bytes.size(); ++i)
     (*promised)[i] += is_out ? member.asks[i] : need[i];
-  }
   if (is_out) {
     const bool keeps = host_bytes_used() <= options_.host_bytes / 2;
     member.state = State::kEntering;
@@ -360,9 +320,7 @@ void SwapScheduler::Evict(WorkerId asker, const Member& member, int device, uint
   std::vector<quota::SwapCandidate> candidates;
   uint64_t reused = 0;  // host memory that they have already
   for (const auto& [worker, other] : members_) {
-    if (worker == asker || other.state != State::kIn || now < other.not_before) {
-      continue;
-    }
+    if (worker == asker || other.state != State::kIn || now < other.not_before) continue;
     uint64_t moves = MovableOnAll(worker, other);
     quota::SwapCandidate candidate;
     candidate.vgpu = static_cast<uint64_t>(worker);
@@ -384,9 +342,7 @@ void SwapScheduler::Evict(WorkerId asker, const Member& member, int device, uint
     const Member& leaves = members_.at(worker);
     host_needed += Less(MovableOnAll(worker, leaves), leaves.slab_bytes);
   }
-  if (host_needed > host_left) {
-    return;
-  }
+  if (host_needed > host_left) return;
   for (uint64_t victim : victims) {
     auto worker = static_cast<WorkerId>(victim);
     SendOut(worker, members_.at(worker), now);
@@ -396,12 +352,10 @@ void SwapScheduler::Evict(WorkerId asker, const Member& member, int device, uint
 Ns SwapScheduler::WakeAt(Ns now) const {
   Ns at = INT64_MAX;
   for (const auto& [worker, member] : members_) {
-    if ((waits(member) && !member.held_out) || member.park == ParkState::kPending) {
+    if ((waits(member) && !member.held_out) || member.park == ParkState::kPending)
       return now + kLook;
-    }
-    if (options_.park_after_ns != 0 && member.state == State::kIn && member.idle) {
+    if (options_.park_after_ns != 0 && member.state == State::kIn && member.idle)
       at = std::min(at, std::max(member.idle_since + options_.park_after_ns, now + kLook));
-    }
   }
   return at;
 }
@@ -409,9 +363,7 @@ Ns SwapScheduler::WakeAt(Ns now) const {
 SwapScheduler::Standing SwapScheduler::Of(WorkerId worker, Ns now) const {
   Standing standing;
   auto found = members_.find(worker);
-  if (found == members_.end()) {
-    return standing;
-  }
+  if (found == members_.end()) return standing;
   const Member& member = found->second;
   standing.state = member.state == State::kIn         ? "resident"
                    : member.state == State::kLeaving  ? "leaves"

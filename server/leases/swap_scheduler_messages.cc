@@ -43,11 +43,8 @@ uint64_t SwapScheduler::Budget(int device) const {
 
 void SwapScheduler::Forget(Ns now) {
   for (auto& [worker, member] : members_) {
-    for (Member::Refusal& refusal : member.refused) {
-      if (now >= refusal.until) {
-        refusal = {};
-      }
-    }
+    for (Member::Refusal& refusal : member.refused)
+      if (now >= refusal.until) refusal = {};
   }
 }
 
@@ -82,9 +79,7 @@ void SwapScheduler::OnMessage(WorkerId worker, const control::WantIn&, Ns now) {
 
 void SwapScheduler::OnMessage(WorkerId worker, const control::Moved& message, Ns) {
   Member* member = Find(worker);
-  if (member == nullptr || !IsKnown(message.device)) {
-    return;
-  }
+  if (member == nullptr || !IsKnown(message.device)) return;
   uint64_t& out = member->out[static_cast<size_t>(message.device)];
   uint64_t most = member->state == State::kLeaving ? ledger_.held(worker, message.device) : out;
   out = std::min(message.out_bytes, most);
@@ -92,9 +87,7 @@ void SwapScheduler::OnMessage(WorkerId worker, const control::Moved& message, Ns
 
 void SwapScheduler::OnMessage(WorkerId worker, const control::DeviceFull& message, Ns now) {
   Member* member = Find(worker);
-  if (member == nullptr || !IsKnown(message.device)) {
-    return;
-  }
+  if (member == nullptr || !IsKnown(message.device)) return;
   Member::Grant& grant = member->granted[static_cast<size_t>(message.device)];
   if (grant.bytes != 0 && grant.bytes == message.bytes && now - grant.at <= kGrantLasts) {
     grant = {};
@@ -118,9 +111,7 @@ void SwapScheduler::CountMove(WorkerId worker, Member& member, const control::Sw
     double measured = static_cast<double>(bytes) / static_cast<double>(took);
     bytes_per_ns_ += kLastPart * (std::clamp(measured, kSlowest, kFastest) - bytes_per_ns_);
   }
-  if (bytes != 0) {
-    hooks_.moved(worker, out, bytes, took);
-  }
+  if (bytes != 0) hooks_.moved(worker, out, bytes, took);
 }
 
 void SwapScheduler::OnMessage(WorkerId worker, const control::SwapDone& message, Ns now) {
@@ -128,17 +119,15 @@ void SwapScheduler::OnMessage(WorkerId worker, const control::SwapDone& message,
   const SwapOutcome outcome = message.outcome;
   bool leaves = outcome == SwapOutcome::kOut || outcome == SwapOutcome::kStayed;
   Member* found = Find(worker);
-  if (found == nullptr || found->state != (leaves ? State::kLeaving : State::kEntering)) {
+  if (found == nullptr || found->state != (leaves ? State::kLeaving : State::kEntering))
     return;  // it was not asked
-  }
   Member& member = *found;
   bool kept = member.slab_bytes != 0 && host_bytes_used() <= options_.host_bytes / 2;
   switch (outcome) {
     case SwapOutcome::kOut:
       member.state = State::kOut;
-      for (size_t i = 0; i < member.pinned.size(); ++i) {
+      for (size_t i = 0; i < member.pinned.size(); ++i)
         member.pinned[i] = Less(ledger_.held(worker, static_cast<int>(i)), member.out[i]);
-      }
       member.slab_bytes = std::max(member.slab_bytes, SumOf(member.out));
       member.park = member.park == ParkState::kPending ? ParkState::kDone : member.park;
       return CountMove(worker, member, message, true, now);
@@ -161,11 +150,8 @@ void SwapScheduler::OnMessage(WorkerId worker, const control::SwapDone& message,
     case SwapOutcome::kNoRoom:
       member.state = State::kOut;
       member.not_before = now + kPause / 10;
-      for (size_t i = 0; i < member.out.size(); ++i) {
-        if (member.out[i] != 0) {
-          NoteRefusal(member, static_cast<int>(i), now);
-        }
-      }
+      for (size_t i = 0; i < member.out.size(); ++i)
+        if (member.out[i] != 0) NoteRefusal(member, static_cast<int>(i), now);
       return;
   }
 }

@@ -58,9 +58,8 @@ inline Holds WhatHolds(const cublasLtMatmulDescOpaque_t*, uint8_t attribute) {
   }
 }
 inline Holds WhatHolds(const cublasLtEmulationDescOpaque_t*, uint8_t attribute) {
-  if (attribute == CUBLASLT_EMULATION_DESC_FIXEDPOINT_MANTISSA_BIT_COUNT_POINTER) {
+  if (attribute == CUBLASLT_EMULATION_DESC_FIXEDPOINT_MANTISSA_BIT_COUNT_POINTER)
     return Holds::kAddress;
-  }
   return attribute < CUBLASLT_EMULATION_DESC_FIXEDPOINT_MANTISSA_BIT_COUNT_POINTER
              ? Holds::kValue
              : Holds::kUnknown;
@@ -136,9 +135,7 @@ bool SetEmulation(LibraryCall& call, Setter set, cublasLtMatmulDescOpaque_t* rea
   } else {
     std::memcpy(&sent, value, std::min<size_t>(bytes, sizeof(sent)));
     emulation = Convert(call, &sent);
-    if (emulation == nullptr) {
-      return false;
-    }
+    if (emulation == nullptr) return false;
   }
   return call.Succeeded(
       set(real, CUBLASLT_MATMUL_DESC_EMULATION_DESCRIPTOR, &emulation, sizeof(emulation)));
@@ -148,21 +145,17 @@ template <typename Setter, typename Real>
 bool SetAll(LibraryCall& call, cublaslt::Function name, Real* real,
             const LibraryDescriptor& descriptor) {
   auto set = call.Of<Setter>(static_cast<uint16_t>(name));
-  if (set == nullptr) {
-    return false;
-  }
+  if (set == nullptr) return false;
   return descriptor.Each([&](uint8_t attribute, const uint8_t* value, uint8_t bytes) {
     std::array<std::byte, 256> aligned;
     std::memcpy(aligned.data(), value, bytes);
     if constexpr (std::is_same_v<Real, cublasLtMatmulDescOpaque_t>) {
-      if (attribute == CUBLASLT_MATMUL_DESC_EMULATION_DESCRIPTOR) {
+      if (attribute == CUBLASLT_MATMUL_DESC_EMULATION_DESCRIPTOR)
         return SetEmulation(call, set, real, aligned.data(), bytes);
-      }
     }
     if (!MaySet(call, real, attribute, aligned.data(), bytes) ||
-        !NoteScalars(call, real, attribute, aligned.data(), bytes)) {
+        !NoteScalars(call, real, attribute, aligned.data(), bytes))
       return false;
-    }
     using Attribute = std::conditional_t<
         std::is_same_v<Real, cublasLtMatmulDescOpaque_t>, cublasLtMatmulDescAttributes_t,
         std::conditional_t<
@@ -181,9 +174,7 @@ bool SetAll(LibraryCall& call, cublaslt::Function name, Real* real,
 // The client's bytes, or null with the call refused.
 template <typename Real>
 bool Accept(LibraryCall& call, const Real* sent) {
-  if (sent == nullptr || call.status != 0) {
-    return false;
-  }
+  if (sent == nullptr || call.status != 0) return false;
   if (!LibraryDescriptor(const_cast<Real*>(sent), sizeof(Real)).IsOne()) {
     call.status = CUBLAS_STATUS_INVALID_VALUE;
     return false;
@@ -206,9 +197,8 @@ inline cublasLtMatmulDesc_t Convert(LibraryCall& call, cublasLtMatmulDescOpaque_
                            descriptor.Value(CUBLASLT_MATMUL_DESC_COMPUTE_TYPE, CUBLAS_COMPUTE_32F),
                            descriptor.Value(CUBLASLT_MATMUL_DESC_SCALE_TYPE, CUDA_R_32F))) ||
       !cublaslt_internal::SetAll<decltype(&::cublasLtMatmulDescSetAttribute)>(
-          call, Function::cublasLtMatmulDescSetAttribute, real, descriptor)) {
+          call, Function::cublasLtMatmulDescSetAttribute, real, descriptor))
     return nullptr;
-  }
   return real;
 }
 
@@ -221,9 +211,8 @@ inline cublasLtEmulationDesc_t Convert(LibraryCall& call, cublasLtEmulationDescO
   if (init == nullptr || !call.Succeeded(init(real, sizeof(*real))) ||
       !cublaslt_internal::SetAll<decltype(&::cublasLtEmulationDescSetAttribute)>(
           call, Function::cublasLtEmulationDescSetAttribute, real,
-          LibraryDescriptor(sent, sizeof(*sent)))) {
+          LibraryDescriptor(sent, sizeof(*sent))))
     return nullptr;
-  }
   return real;
 }
 
@@ -241,9 +230,8 @@ inline cublasLtMatrixLayout_t Convert(LibraryCall& call, cublasLtMatrixLayoutOpa
                            descriptor.Value(CUBLASLT_MATRIX_LAYOUT_COLS, uint64_t{0}),
                            descriptor.Value(CUBLASLT_MATRIX_LAYOUT_LD, int64_t{0}))) ||
       !cublaslt_internal::SetAll<decltype(&::cublasLtMatrixLayoutSetAttribute)>(
-          call, Function::cublasLtMatrixLayoutSetAttribute, real, descriptor)) {
+          call, Function::cublasLtMatrixLayoutSetAttribute, real, descriptor))
     return nullptr;
-  }
   return real;
 }
 
@@ -261,9 +249,8 @@ inline cublasLtMatrixTransformDesc_t Convert(LibraryCall& call,
           init(real, sizeof(*real),
                descriptor.Value(CUBLASLT_MATRIX_TRANSFORM_DESC_SCALE_TYPE, CUDA_R_32F))) ||
       !cublaslt_internal::SetAll<decltype(&::cublasLtMatrixTransformDescSetAttribute)>(
-          call, Function::cublasLtMatrixTransformDescSetAttribute, real, descriptor)) {
+          call, Function::cublasLtMatrixTransformDescSetAttribute, real, descriptor))
     return nullptr;
-  }
   return real;
 }
 
@@ -277,9 +264,8 @@ inline cublasLtMatmulPreference_t Convert(LibraryCall& call,
   auto* real = call.Scratch<cublasLtMatmulPreferenceOpaque_t>();
   if (init == nullptr || !call.Succeeded(init(real, sizeof(*real))) ||
       !cublaslt_internal::SetAll<decltype(&::cublasLtMatmulPreferenceSetAttribute)>(
-          call, Function::cublasLtMatmulPreferenceSetAttribute, real, descriptor)) {
+          call, Function::cublasLtMatmulPreferenceSetAttribute, real, descriptor))
     return nullptr;
-  }
   return real;
 }
 

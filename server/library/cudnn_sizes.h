@@ -19,9 +19,8 @@ inline int TensorDim(LibraryCall& call, cudnnTensorDescriptor_t tensor, int dime
   int dims[CUDNN_DIM_MAX] = {};
   int strides[CUDNN_DIM_MAX] = {};
   if (tensor == nullptr || get == nullptr ||
-      get(tensor, CUDNN_DIM_MAX, &type, &count, dims, strides) != CUDNN_STATUS_SUCCESS) {
+      get(tensor, CUDNN_DIM_MAX, &type, &count, dims, strides) != CUDNN_STATUS_SUCCESS)
     return 0;
-  }
   return dimension < count ? dims[dimension] : 0;
 }
 
@@ -37,9 +36,8 @@ inline int SequenceSteps(LibraryCall& call, cudnnSeqDataDescriptor_t data) {
   std::byte fill[thin::kCudnnMostElementBytes] = {};
   if (data == nullptr || get == nullptr ||
       get(data, &type, &count, CUDNN_SEQDATA_DIM_COUNT, dims, axes, &lengths, 1, &length, fill) !=
-          CUDNN_STATUS_SUCCESS) {
+          CUDNN_STATUS_SUCCESS)
     return 0;
-  }
   return dims[CUDNN_SEQDATA_TIME_DIM];
 }
 

@@ -23,21 +23,11 @@ constexpr uint64_t kLeastRoomBytes = 64;
 constexpr uint64_t kMaxHostRoomBytes = 1u << 30;
 
 bool SkipCaptured(Reader& in, uint64_t length) {
-  if (length == kLibraryNull) {
-    return true;
-  }
-  if (length == kLibraryInBlob) {
-    length = sizeof(uint64_t);
-  }
-  if (length > in.remaining_bytes()) {
-    return false;
-  }
-  for (; length >= sizeof(uint64_t); length -= sizeof(uint64_t)) {
-    in.Get<uint64_t>();
-  }
-  for (; length != 0; --length) {
-    in.Get<uint8_t>();
-  }
+  if (length == kLibraryNull) return true;
+  if (length == kLibraryInBlob) length = sizeof(uint64_t);
+  if (length > in.remaining_bytes()) return false;
+  for (; length >= sizeof(uint64_t); length -= sizeof(uint64_t)) in.Get<uint64_t>();
+  for (; length != 0; --length) in.Get<uint8_t>();
   return true;
 }
 }  // namespace
@@ -59,9 +49,7 @@ void* LibraryCall::FindObject(std::initializer_list<uint16_t> kinds, bool option
   auto wire = call_.in.Get<uint64_t>();
   const bool ends = std::exchange(ends_next_, false);
   if (wire == 0) {
-    if (!optional && status == 0) {
-      status = table_.invalid_object;
-    }
+    if (!optional && status == 0) status = table_.invalid_object;
     return nullptr;
   }
   if (std::find(kinds.begin(), kinds.end(), LibraryObjectKind(wire)) == kinds.end()) {
@@ -75,52 +63,42 @@ void* LibraryCall::FindObject(std::initializer_list<uint16_t> kinds, bool option
   }
   // Asked before the tables: a helper that finishes in between has then already filled them.
   bool may_come = !call_.on_helper && call_.session.libraries_busy();
-  if (may_come && !MayUse(wire)) {
-    return nullptr;
-  }
+  if (may_come && !MayUse(wire)) return nullptr;
   LibraryObject* found = loader_.Find(wire);
   if (found != nullptr && found->native != nullptr) {
     object_ = object_ == nullptr ? found : object_;
     last_object_ = found;
     return found->native;
   }
-  if (found == nullptr && may_come) {
+  if (found == nullptr && may_come)
     call_.stalled = true;
-  } else if (found == nullptr && !loader_.WasNamed(wire)) {
+  else if (found == nullptr && !loader_.WasNamed(wire))
     call_.Reject("an object never named");
-  } else if (status == 0) {
+  else if (status == 0)
     status = table_.invalid_object;
-  }
   return nullptr;
 }
 
 // A slow call ahead of this one has the object.
 bool LibraryCall::MayUse(uint64_t wire) {
   const LibraryLoader::Hold hold = loader_.HoldOf(wire);
-  if (hold == LibraryLoader::Hold::kEnds && status == 0) {
+  if (hold == LibraryLoader::Hold::kEnds && status == 0)
     status = table_.invalid_object;  // as when that call has ended it
-  }
   call_.stalled = call_.stalled || hold == LibraryLoader::Hold::kUsed;
   return hold == LibraryLoader::Hold::kNone;
 }
 
 // `bytes`: what is touched of it, as far as that is known.
 uint64_t LibraryCall::CheckAddress(uint64_t address, uint64_t bytes) {
-  if (address == 0 || call_.session.MayReach(address, bytes)) {
-    return address;
-  }
+  if (address == 0 || call_.session.MayReach(address, bytes)) return address;
   const uint64_t guard = call_.session.GuardAddress(address);
-  if (guard == 0 && status == 0 && !call_.stalled) {
-    status = table_.invalid_value;
-  }
+  if (guard == 0 && status == 0 && !call_.stalled) status = table_.invalid_value;
   return guard;
 }
 
 // After the word in the place of its length. Null: none, or a lie.
 const void* LibraryCall::GetOnDevice(uint64_t length, uint64_t bytes) {
-  if (length == kLibraryNull) {
-    return nullptr;
-  }
+  if (length == kLibraryNull) return nullptr;
   if (length != kLibraryOnDevice) {
     call_.Reject("the host's bytes in device pointer mode");
     return nullptr;
@@ -129,9 +107,7 @@ const void* LibraryCall::GetOnDevice(uint64_t length, uint64_t bytes) {
 }
 
 const void* LibraryCall::GetScalar(std::optional<uint64_t> bytes, bool on_device) {
-  if (!on_device) {
-    return GetHost(bytes);
-  }
+  if (!on_device) return GetHost(bytes);
   return GetOnDevice(call_.in.Get<uint64_t>(), std::max<uint64_t>(bytes.value_or(1), 1));
 }
 
@@ -144,13 +120,9 @@ const void* LibraryCall::GetAddressOrScalar() {
 
 void* LibraryCall::GetScalarForKernels(uint64_t bytes) {
   const void* scalar = GetScalar(bytes, header_.pointer_mode != 0);
-  if (header_.pointer_mode != 0 || scalar == nullptr) {
-    return const_cast<void*>(scalar);
-  }
+  if (header_.pointer_mode != 0 || scalar == nullptr) return const_cast<void*>(scalar);
   std::byte* room = MakeResultRoom(bytes);
-  if (room != nullptr) {
-    std::memcpy(room, scalar, bytes);
-  }
+  if (room != nullptr) std::memcpy(room, scalar, bytes);
   return room;
 }
 
@@ -178,17 +150,11 @@ const void* LibraryCall::GetHostOf(uint64_t length, std::optional<uint64_t> expe
   if (call_.stalled || status != 0) {
     // Not to be run: what is expected may come from an object that is not there. What follows still
     // has to be found.
-    if (!SkipCaptured(call_.in, length)) {
-      call_.Reject("a host array longer than its record");
-    }
+    if (!SkipCaptured(call_.in, length)) call_.Reject("a host array longer than its record");
     return nullptr;
   }
-  if (length == kLibraryNull) {
-    return nullptr;
-  }
-  if (length == kLibraryInBlob && expected_bytes.has_value()) {
-    return GetBlob(*expected_bytes);
-  }
+  if (length == kLibraryNull) return nullptr;
+  if (length == kLibraryInBlob && expected_bytes.has_value()) return GetBlob(*expected_bytes);
   const bool any = !expected_bytes.has_value();
   const uint64_t bytes = expected_bytes.value_or(length);
   if (length != bytes || (any && length > kMaxAnyBytes) || bytes > call_.in.remaining_bytes()) {
@@ -233,17 +199,13 @@ bool LibraryCall::MayTake(uint64_t bytes) const {
 
 const char* LibraryCall::GetString() {
   auto length = call_.in.Get<uint64_t>();
-  if (length == kLibraryNull) {
-    return nullptr;
-  }
+  if (length == kLibraryNull) return nullptr;
   if (length > call_.in.remaining_bytes()) {
     call_.Reject("a string longer than its record");
     return nullptr;
   }
   auto* text = reinterpret_cast<char*>(Room(length + 1));
-  for (uint64_t i = 0; i < length; ++i) {
-    text[i] = static_cast<char>(call_.in.Get<uint8_t>());
-  }
+  for (uint64_t i = 0; i < length; ++i) text[i] = static_cast<char>(call_.in.Get<uint8_t>());
   text[length] = 0;
   return text;
 }
@@ -253,55 +215,41 @@ void* LibraryCall::MakeOut(uint64_t bytes, const void* before) {
     outputs_.push_back({nullptr, 0});
     return nullptr;
   }
-  if (!call_.stalled && status == 0 && !MayTake(bytes)) {
-    status = table_.out_of_memory;
-  }
-  if (call_.stalled || status != 0) {
-    return NoOut();  // as GetCaptured
-  }
+  if (!call_.stalled && status == 0 && !MayTake(bytes)) status = table_.out_of_memory;
+  if (call_.stalled || status != 0) return NoOut();  // as GetCaptured
   std::byte* room = Room(bytes);
-  if (before != nullptr && bytes != 0) {
-    std::memcpy(room, before, bytes);
-  }
+  if (before != nullptr && bytes != 0) std::memcpy(room, before, bytes);
   outputs_.push_back({room, bytes, true});
   return room;
 }
 
 void* LibraryCall::MakeInOut(uint64_t bytes) {
   const auto length = call_.in.Get<uint64_t>();
-  if (header_.pointer_mode != 0 && length != kLibraryNull) {
+  if (header_.pointer_mode != 0 && length != kLibraryNull)
     return const_cast<void*>(GetOnDevice(length, bytes));
-  }
   const void* before = GetHostOf(length, bytes);
   return before == nullptr ? NoOut() : MakeOut(bytes, before);
 }
 
 void* LibraryCall::MakeOutWord(uint64_t bytes, std::vector<std::byte*>* words) {
   void* made = MakeOut(bytes, nullptr);
-  if (made != nullptr && bytes == sizeof(uint64_t)) {
+  if (made != nullptr && bytes == sizeof(uint64_t))
     words->push_back(static_cast<std::byte*>(made));
-  } else if (made != nullptr) {
+  else if (made != nullptr)
     call_.Reject("an address of another size");
-  }
   return made;
 }
 
 void* LibraryCall::MakeResult(uint64_t bytes) {
   const auto how = call_.in.Get<uint64_t>();
-  if (header_.pointer_mode != 0) {
-    return const_cast<void*>(GetOnDevice(how, bytes));
-  }
-  if (how == kLibraryNull) {
-    return nullptr;
-  }
+  if (header_.pointer_mode != 0) return const_cast<void*>(GetOnDevice(how, bytes));
+  if (how == kLibraryNull) return nullptr;
   if (how != bytes || call_.context == nullptr) {
     call_.Reject("a result of another length");
     return nullptr;
   }
   std::byte* result = MakeResultRoom(bytes);
-  if (result != nullptr) {
-    outputs_.push_back({result, bytes});
-  }
+  if (result != nullptr) outputs_.push_back({result, bytes});
   return result;
 }
 
@@ -311,9 +259,7 @@ std::byte* LibraryCall::MakeResultRoom(uint64_t bytes) {
     call_.Reject("a result of another length");
     return nullptr;
   }
-  if (call_.stalled) {
-    return nullptr;
-  }
+  if (call_.stalled) return nullptr;
   std::byte* result = loader_.TakeResult(call_.context->native);
   if (result == nullptr) {
     status = status == 0 ? table_.out_of_memory : status;
@@ -325,9 +271,7 @@ std::byte* LibraryCall::MakeResultRoom(uint64_t bytes) {
 }
 
 void* LibraryCall::MakeHostRoom(uint64_t bytes) {
-  if (call_.stalled || status != 0) {
-    return nullptr;
-  }
+  if (call_.stalled || status != 0) return nullptr;
   if (bytes > kMaxHostRoomBytes) {
     status = status == 0 ? table_.out_of_memory : status;
     return nullptr;
@@ -357,9 +301,7 @@ uint64_t LibraryCall::TakeName(uint16_t kind) {
 
 void LibraryCall::NewObject(uint16_t kind) {
   uint64_t wire = TakeName(kind);
-  if (wire == 0) {
-    return;
-  }
+  if (wire == 0) return;
   new_object_ = wire;
   first_object_ = first_object_ == 0 ? wire : first_object_;
 }
@@ -371,9 +313,7 @@ void LibraryCall::Made(const void* native, int made, int64_t note) {
 
 void LibraryCall::Say(const void* data, uint64_t bytes) {
   std::byte* room = Room(bytes);
-  if (bytes != 0) {
-    std::memcpy(room, data, bytes);
-  }
+  if (bytes != 0) std::memcpy(room, data, bytes);
   outputs_.push_back({room, bytes});
 }
 
@@ -384,9 +324,7 @@ void LibraryCall::Keep(uint64_t wire, const void* native, int made, int64_t note
   object.native = made == 0 ? const_cast<void*>(native) : nullptr;
   object.status = made;
   object.context = call_.context == nullptr ? nullptr : call_.context->native;
-  if (!loader_.Add(object) && status == 0) {
-    status = table_.out_of_memory;
-  }
+  if (!loader_.Add(object) && status == 0) status = table_.out_of_memory;
 }
 
 void LibraryCall::EndObject() {

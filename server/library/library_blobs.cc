@@ -27,9 +27,7 @@ bool LibraryBlobs::Append(uint64_t blob, std::span<const std::byte> bytes) {
     return false;
   }
   std::shared_ptr<Blob>& held = blobs_[blob];
-  if (held == nullptr) {
-    held = std::make_shared<Blob>(held_bytes_);
-  }
+  if (held == nullptr) held = std::make_shared<Blob>(held_bytes_);
   ChargeLocked(*held, more);
   held->bytes.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   return true;
@@ -50,9 +48,7 @@ std::shared_ptr<const std::string> LibraryBlobs::Find(uint64_t blob) const {
 
 uint64_t LibraryBlobs::Keep(std::string bytes) {
   std::lock_guard lock(mutex_);
-  if (!HasRoomFor(bytes.size() + kEachBytes)) {
-    return 0;
-  }
+  if (!HasRoomFor(bytes.size() + kEachBytes)) return 0;
   auto blob = std::make_shared<Blob>(held_bytes_);
   ChargeLocked(*blob, bytes.size() + kEachBytes);
   blob->bytes = std::move(bytes);
@@ -63,13 +59,9 @@ uint64_t LibraryBlobs::Keep(std::string bytes) {
 bool LibraryBlobs::Take(uint64_t blob, uint64_t from, std::string* piece) {
   std::lock_guard lock(mutex_);
   auto found = blobs_.find(blob);
-  if (found == blobs_.end() || from > found->second->bytes.size()) {
-    return false;
-  }
+  if (found == blobs_.end() || from > found->second->bytes.size()) return false;
   *piece = found->second->bytes.substr(from, kBlobPieceBytes);
-  if (from + piece->size() == found->second->bytes.size()) {
-    blobs_.erase(found);
-  }
+  if (from + piece->size() == found->second->bytes.size()) blobs_.erase(found);
   return true;
 }
 

@@ -14,42 +14,34 @@
 namespace farcall::server {
 
 bool LibraryCall::Ready() {
-  if (!call_.rejected() && !call_.stalled && status == 0 && !call_.in.Done()) {
+  if (!call_.rejected() && !call_.stalled && status == 0 && !call_.in.Done())
     call_.Reject("arguments of another length");
-  }
   return !call_.rejected() && !call_.stalled && call_.result == CUDA_SUCCESS && status == 0;
 }
 
 // Those of a call that did not come to its answer.
 LibraryCall::~LibraryCall() {
-  for (std::byte* result : results_) {
-    loader_.PutResult(call_.context->native, result);
-  }
+  for (std::byte* result : results_) loader_.PutResult(call_.context->native, result);
 }
 
 bool LibraryCall::HasNewStream() {
   if (object_ == nullptr || header_.stream == 0 ||
-      (object_->has_stream && object_->stream == stream_)) {
+      (object_->has_stream && object_->stream == stream_))
     return false;
-  }
   object_->has_stream = true;
   object_->stream = stream_;
   return true;
 }
 
 bool LibraryCall::HasNewMode() {
-  if (object_ == nullptr || object_->pointer_mode == mode()) {
-    return false;
-  }
+  if (object_ == nullptr || object_->pointer_mode == mode()) return false;
   object_->pointer_mode = mode();
   return true;
 }
 
 void LibraryCall::PutOutput(const void* data, uint64_t bytes) {
   std::byte* room = Room(bytes);
-  if (bytes != 0) {
-    std::memcpy(room, data, bytes);
-  }
+  if (bytes != 0) std::memcpy(room, data, bytes);
   outputs_.push_back({room, bytes});
 }
 
@@ -58,13 +50,9 @@ LibraryBlobs& LibraryCall::blobs() {
 }
 
 void* LibraryCall::FindFunction(uint16_t id) {
-  if (reads_names_) {
-    return nullptr;  // loading may take long
-  }
+  if (reads_names_) return nullptr;  // loading may take long
   void* found = loader_.Function(table_, id);
-  if (found == nullptr && status == 0) {
-    status = table_.unsupported;
-  }
+  if (found == nullptr && status == 0) status = table_.unsupported;
   return found;
 }
 
@@ -121,9 +109,7 @@ void LibraryCall::CheckOutWords() {
 void LibraryCall::Finish() {
   ServeCall& call = call_;
   CheckOutWords();
-  if (results_.empty()) {
-    return Encode(status, outputs_, loader_, table_.out_of_memory, call_.out);
-  }
+  if (results_.empty()) return Encode(status, outputs_, loader_, table_.out_of_memory, call_.out);
   CUcontext context = call.context->native;
   // Rooms are copied: the answer outlives this call.
   struct Parked {
@@ -144,20 +130,14 @@ void LibraryCall::Finish() {
   auto answer = [parked, &session = call.session, &loader = loader_, context](CUresult reached) {
     Builder out;
     Encode(parked->status, parked->outputs, loader, parked->out_of_memory, out);
-    for (std::byte* result : parked->results) {
-      loader.PutResult(context, result);
-    }
+    for (std::byte* result : parked->results) loader.PutResult(context, result);
     session.Answer(parked->header, reached, out.bytes());
   };
   call.parked = true;
   CUresult result = CUDA_SUCCESS;
   StreamState* stream = call.FindStream(header_.stream);
-  if (status != 0 || stream == nullptr) {
-    return answer(call.result);
-  }
-  if (!call.session.streams().FenceStream(*stream, answer, &result)) {
-    answer(result);
-  }
+  if (status != 0 || stream == nullptr) return answer(call.result);
+  if (!call.session.streams().FenceStream(*stream, answer, &result)) answer(result);
 }
 
 }  // namespace farcall::server

@@ -87,11 +87,10 @@ class LibraryCall {
     } else {  // a record by value
       T value{};
       std::span<const std::byte> bytes = call_.in.GetBytes();
-      if (bytes.size() != sizeof(T)) {
+      if (bytes.size() != sizeof(T))
         call_.Reject("a value of another size");
-      } else {
+      else
         std::memcpy(&value, bytes.data(), sizeof(T));
-      }
       return value;
     }
   }
@@ -109,11 +108,10 @@ class LibraryCall {
   // Some libraries name their objects by numbers: kept as pointers, none of them null.
   template <typename T>
   static T FromNative(void* native) {
-    if constexpr (std::is_integral_v<T>) {
+    if constexpr (std::is_integral_v<T>)
       return static_cast<T>(reinterpret_cast<intptr_t>(native) - 1);
-    } else {
+    else
       return static_cast<T>(native);
-    }
   }
   // A device address: the library's kernels use it. In the place of one outside the session's
   // memory they get one where nothing is, and meet an illegal address as they would have at home.

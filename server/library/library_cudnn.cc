@@ -22,9 +22,8 @@ uint64_t PayloadBytes(const Step& step) {
 }
 
 const void* ReadPlain(LibraryCall& call, const Step& step) {
-  if (step.type == CUDNN_TYPE_VOID_PTR) {
+  if (step.type == CUDNN_TYPE_VOID_PTR)
     return call.Addresses<const void*>(static_cast<uint64_t>(std::max<int64_t>(step.count, 0)));
-  }
   const void* elements = call.In<const void*>(PayloadBytes(step));
   // Of a type whose size is not known, the library would read more than there is.
   call.Require(BackendElementBytes(step.type) != 0 || step.count <= 0 || elements == nullptr,
@@ -33,23 +32,20 @@ const void* ReadPlain(LibraryCall& call, const Step& step) {
 }
 
 void ReadElements(LibraryCall& call, bool is_variant, Step* step) {
-  if (step->count > kBackendMostCount) {
+  if (step->count > kBackendMostCount)
     return call.base().Reject("an attribute of too many elements");
-  }
   bool is_data = is_variant && step->attribute == kBackendDataPointers;
   if (!is_data && step->type != kBackendTypeHandle && step->type != kBackendTypeDescriptor) {
     step->elements = ReadPlain(call, *step);
     return;
   }
-  for (int64_t i = 0; i < step->count && !call.base().rejected(); ++i) {
-    if (is_data) {
+  for (int64_t i = 0; i < step->count && !call.base().rejected(); ++i)
+    if (is_data)
       step->pointers.push_back(call.AddressOrScalar<void*>());
-    } else if (step->type == kBackendTypeHandle) {
+    else if (step->type == kBackendTypeHandle)
       step->pointers.push_back(call.Object<void*>({cudnn::kKind_cudnnHandle_t}, true));
-    } else {
+    else
       step->pointers.push_back(call.Object<void*>({cudnn::kKind_cudnnBackendDescriptor_t}, true));
-    }
-  }
   // As many words each: of another type the library would read past them.
   call.Require(!is_data || step->type == CUDNN_TYPE_VOID_PTR, CUDNN_STATUS_BAD_PARAM);
   step->elements = step->pointers.data();
@@ -71,9 +67,8 @@ std::vector<Step> ReadSteps(LibraryCall& call, bool is_variant) {
     call.base().Reject("a descriptor of too many attributes");
     return steps;
   }
-  for (uint32_t i = 0; i < count && !call.base().rejected(); ++i) {
+  for (uint32_t i = 0; i < count && !call.base().rejected(); ++i)
     steps.push_back(ReadStep(call, is_variant));
-  }
   return steps;
 }
 
@@ -85,18 +80,14 @@ int Set(const Api& api, cudnnBackendDescriptor_t descriptor, const Step& step) {
 int SetAll(const Api& api, cudnnBackendDescriptor_t descriptor, const std::vector<Step>& steps) {
   for (const Step& step : steps) {
     int status = Set(api, descriptor, step);
-    if (status != 0) {
-      return status;
-    }
+    if (status != 0) return status;
   }
   return 0;
 }
 
 std::string ErrorText(const Api& api, int status) {
   char text[2048] = {};
-  if (status != 0 && api.error != nullptr) {
-    api.error(text, sizeof(text));
-  }
+  if (status != 0 && api.error != nullptr) api.error(text, sizeof(text));
   return {text, strnlen(text, sizeof(text))};
 }
 
@@ -116,9 +107,8 @@ Answer AnswerNotes(const Api& api, const Question& question) {
   Answer answer;
   answer.status =
       api.get(question.descriptor, question.attribute, question.type, 64, &answer.count, notes);
-  if (answer.status == 0) {
+  if (answer.status == 0)
     answer.count = WithoutNativeGraphs(notes, std::clamp<int64_t>(answer.count, 0, 64));
-  }
   if (question.form == kBackendBytes) {
     answer.count = std::clamp<int64_t>(question.requested, 0, answer.count);
     answer.bytes.assign(reinterpret_cast<const char*>(notes),
@@ -204,12 +194,10 @@ void ReadQuestion(LibraryCall& call, Question* question, std::vector<Wanted>* wa
   const bool has_objects = question->form == kBackendObjects;
   uint32_t made = has_objects ? call.Value<uint32_t>() : 0;
   // Of another type, the library would write more than a pointer each.
-  if (has_objects && question->type != kBackendTypeDescriptor) {
+  if (has_objects && question->type != kBackendTypeDescriptor)
     return call.base().Reject("descriptors asked for as something else");
-  }
-  if (made > kBackendMostMade || (made != 0 && made != question->requested)) {
+  if (made > kBackendMostMade || (made != 0 && made != question->requested))
     return call.base().Reject("another number of descriptors than are asked for");
-  }
   for (uint32_t i = 0; i < made && !call.base().rejected(); ++i) {
     int type = call.Value<int32_t>();
     wanted->push_back({type, call.TakeName(cudnn::kKind_cudnnBackendDescriptor_t)});
@@ -220,12 +208,8 @@ int FinalizeAs(LibraryCall& call, const Api& api, uint64_t name, int type,
                const std::vector<Step>& steps, Natives* natives) {
   Descriptor made(api, type);
   int status = made.status();
-  if (status == 0) {
-    status = SetAll(api, made.native(), steps);
-  }
-  if (status == 0) {
-    status = api.finalize(made.native());
-  }
+  if (status == 0) status = SetAll(api, made.native(), steps);
+  if (status == 0) status = api.finalize(made.native());
   if (status == 0) {
     if (natives != nullptr) natives->emplace(name, made.native());
     call.Keep(name, made.Release(), 0);
@@ -241,18 +225,14 @@ using cudnn::Function;
 void Serve_cudnnBackendCreateDescriptor(LibraryCall& call) {
   auto type = call.Value<int32_t>();
   Api api(call);
-  if (call.Ready()) {
-    call.status = Descriptor(api, type).status();
-  }
+  if (call.Ready()) call.status = Descriptor(api, type).status();
 }
 
 void Serve_cudnnBackendSetAttribute(LibraryCall& call) {
   auto type = call.Value<int32_t>();
   Step step = ReadStep(call, false);
   Api api(call);
-  if (!call.Ready()) {
-    return;
-  }
+  if (!call.Ready()) return;
   Descriptor made(api, type);
   call.status = made.status() != 0 ? made.status() : Set(api, made.native(), step);
   SayError(call, api);
@@ -263,9 +243,7 @@ void Serve_cudnnBackendFinalize(LibraryCall& call) {
   auto type = call.Value<int32_t>();
   std::vector<Step> steps = ReadSteps(call, false);
   Api api(call);
-  if (!call.Ready()) {
-    return;
-  }
+  if (!call.Ready()) return;
   call.status = FinalizeAs(call, api, name, type, steps, nullptr);
   SayError(call, api);
 }
@@ -276,9 +254,7 @@ void Serve_cudnnBackendGetAttribute(LibraryCall& call) {
   std::vector<Wanted> wanted;
   ReadQuestion(call, &question, &wanted);
   Api api(call);
-  if (!call.Ready()) {
-    return;
-  }
+  if (!call.Ready()) return;
   const Answer answer = AnswerTo(call, api, question, wanted);
   call.status = call.status == 0 ? answer.status : call.status;
   call.Say(&answer.count, sizeof(answer.count));
@@ -292,20 +268,13 @@ void Serve_cudnnBackendExecute(LibraryCall& call) {
   std::vector<Step> steps = ReadSteps(call, true);
   Api api(call);
   if (!call.Ready() ||
-      (call.HasNewStream() && !call.Succeeded(api.set_stream(handle, call.stream())))) {
+      (call.HasNewStream() && !call.Succeeded(api.set_stream(handle, call.stream()))))
     return;
-  }
   Descriptor pack(api, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
   call.status = pack.status();
-  if (call.status == 0) {
-    call.status = SetAll(api, pack.native(), steps);
-  }
-  if (call.status == 0) {
-    call.status = api.finalize(pack.native());
-  }
-  if (call.status == 0) {
-    call.status = api.execute(handle, plan, pack.native());
-  }
+  if (call.status == 0) call.status = SetAll(api, pack.native(), steps);
+  if (call.status == 0) call.status = api.finalize(pack.native());
+  if (call.status == 0) call.status = api.execute(handle, plan, pack.native());
   SayError(call, api);
 }
 
@@ -315,9 +284,7 @@ void Serve_cudnnGetCudartVersion(LibraryCall& call) {
   auto cudart = call.Of<decltype(&::cudnnGetCudartVersion)>(id(Function::cudnnGetCudartVersion));
   auto device =
       call.Of<decltype(&::cudnnGetMaxDeviceVersion)>(id(Function::cudnnGetMaxDeviceVersion));
-  if (!call.Ready()) {
-    return;
-  }
+  if (!call.Ready()) return;
   for (auto get : {version, cudart, device}) {
     uint64_t value = get();
     call.Say(&value, sizeof(value));

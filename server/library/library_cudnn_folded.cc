@@ -46,9 +46,8 @@ Kind KindOf(LibraryCall& call, uint16_t kind) {
 class Beside {
  public:
   ~Beside() {
-    for (int i = 0; i < cudnn::kFoldedCount; ++i) {
+    for (int i = 0; i < cudnn::kFoldedCount; ++i)
       if (made_[i] != nullptr) kinds_[i].destroy(made_[i]);
-    }
   }
   Descriptor Make(int which, const Kind& kind) {
     kinds_[which] = kind;
@@ -83,16 +82,11 @@ void Serve_cudnnGetFoldedConvBackwardDataDescriptors(LibraryCall& call) {
   auto real = call.Of<decltype(&::cudnnGetFoldedConvBackwardDataDescriptors)>(
       static_cast<uint16_t>(Function::cudnnGetFoldedConvBackwardDataDescriptors));
   Kind kinds[cudnn::kFoldedCount];
-  for (int i = 0; i < cudnn::kFoldedCount; ++i) {
-    kinds[i] = KindOf(call, cudnn::kFoldedKinds[i]);
-  }
-  if (!call.Ready()) {
-    return;
-  }
+  for (int i = 0; i < cudnn::kFoldedCount; ++i) kinds[i] = KindOf(call, cudnn::kFoldedKinds[i]);
+  if (!call.Ready()) return;
   if (which < 0 || which >= cudnn::kFoldedCount ||
-      LibraryObjectKind(changed->wire) != cudnn::kFoldedKinds[which]) {
+      LibraryObjectKind(changed->wire) != cudnn::kFoldedKinds[which])
     return call.base().Reject("a folded convolution's descriptor of another kind");
-  }
   Beside beside;
   Descriptor to[cudnn::kFoldedCount];
   for (int i = 0; i < cudnn::kFoldedCount; ++i) {

@@ -31,19 +31,16 @@ struct Next {
 
 void ReadNextSteps(LibraryCall& call, Next* next) {
   auto count = call.Value<uint32_t>();
-  if (count > kBackendMostSteps) {
-    return call.base().Reject("a descriptor of too many attributes");
-  }
+  if (count > kBackendMostSteps) return call.base().Reject("a descriptor of too many attributes");
   for (uint32_t i = 0; i < count && !call.base().rejected(); ++i) {
     Step step;
     step.attribute = call.Value<int32_t>();
     step.type = call.Value<int32_t>();
     step.count = call.Value<int64_t>();
-    if (step.type != kBackendTypeDescriptor) {
+    if (step.type != kBackendTypeDescriptor)
       ReadElements(call, false, &step);
-    } else if (step.count > kBackendMostCount) {
+    else if (step.count > kBackendMostCount)
       return call.base().Reject("an attribute of too many elements");
-    }
     for (int64_t e = 0;
          step.type == kBackendTypeDescriptor && e < step.count && !call.base().rejected(); ++e) {
       if (call.Value<uint32_t>() != 0) {
@@ -86,10 +83,9 @@ bool FillHoles(Next* next, const Natives& natives) {
     if (found == natives.end()) return false;
     next->steps[hole.step].pointers[hole.element] = found->second;
   }
-  for (Step& step : next->steps) {
+  for (Step& step : next->steps)
     if (step.type == kBackendTypeHandle || step.type == kBackendTypeDescriptor)
       step.elements = step.pointers.data();
-  }
   return true;
 }
 
@@ -135,9 +131,7 @@ void Serve_cudnnBackendInitialize(LibraryCall& call) {
   std::vector<Step> steps = ReadSteps(call, false);
   std::vector<Next> nexts = ReadNexts(call);
   Api api(call);
-  if (!call.Ready()) {
-    return;
-  }
+  if (!call.Ready()) return;
   Natives natives;
   call.status = FinalizeAs(call, api, name, type, steps, &natives);
   SayError(call, api);

@@ -31,9 +31,7 @@ void Serve_cufftXtSetJITCallback(LibraryCall& call) {
   auto caller_info = call.Addresses<void* const*>(1);
   auto real = call.Of<decltype(&::cufftXtSetJITCallback)>(
       static_cast<uint16_t>(cufft::Function::cufftXtSetJITCallback));
-  if (!call.Ready()) {
-    return;
-  }
+  if (!call.Ready()) return;
   auto callback = std::make_shared<Callback>();
   callback->symbol = symbol == nullptr ? "" : symbol;
   callback->code.assign(code == nullptr ? "" : code, code == nullptr ? 0 : bytes);
@@ -41,9 +39,7 @@ void Serve_cufftXtSetJITCallback(LibraryCall& call) {
   call.status = real(plan, symbol == nullptr ? nullptr : callback->symbol.c_str(),
                      code == nullptr ? nullptr : callback->code.data(), bytes, type,
                      caller_info == nullptr ? nullptr : callback->caller_info);
-  if (call.status == 0) {
-    object->kept[type] = std::move(callback);
-  }
+  if (call.status == 0) object->kept[type] = std::move(callback);
 }
 
 }  // namespace farcall::server

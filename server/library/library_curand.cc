@@ -29,9 +29,7 @@ T Of(LibraryCall& call, Function function) {
 }
 
 void AnswerTable(LibraryCall& call, const void* table, size_t bytes) {
-  if (call.status == 0 && table == nullptr) {
-    call.status = CURAND_STATUS_INTERNAL_ERROR;
-  }
+  if (call.status == 0 && table == nullptr) call.status = CURAND_STATUS_INTERNAL_ERROR;
   if (call.status == 0) {
     Builder answer;
     answer.PutBytes(table, bytes);
@@ -95,9 +93,7 @@ void Serve_curandCreateGeneratorHost(LibraryCall& call) {
   auto type = call.Value<curandRngType_t>();
   auto create =
       Of<decltype(&::curandCreateGeneratorHost)>(call, Function::curandCreateGeneratorHost);
-  if (!call.Ready()) {
-    return;
-  }
+  if (!call.Ready()) return;
   curandGenerator_t made = nullptr;
   const int status = create(&made, type);
   call.Made(made, status);
@@ -134,9 +130,7 @@ void Serve_curandDestroyDistribution(LibraryCall& call) {
   auto distribution =
       call.Object<curandDiscreteDistribution_t>({kKind_curandDiscreteDistribution_t});
   LibraryObject* object = call.last_object();
-  if (!call.Ready()) {
-    return;
-  }
+  if (!call.Ready()) return;
   call.loader().PutSpare(object->context, static_cast<uint64_t>(object->notes[0]), distribution);
   call.EndObject();
 }

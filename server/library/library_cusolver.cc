@@ -37,9 +37,8 @@ class Made {
   // False: it has not so many elements.
   bool PutInto(Builder& out, int64_t count) const {
     if (values == nullptr || count < 0 ||
-        malloc_usable_size(values) / sizeof(T) < static_cast<uint64_t>(count)) {
+        malloc_usable_size(values) / sizeof(T) < static_cast<uint64_t>(count))
       return false;
-    }
     out.PutBytes(values, static_cast<size_t>(count) * sizeof(T));
     return true;
   }
@@ -84,11 +83,10 @@ void Extract(LibraryCall& call, Function function, int parts) {
     Builder answer;
     bool whole = call.status == 0 && first.PutInto(answer, rows) &&
                  (parts == 1 || second.PutInto(answer, rows));
-    if (whole) {
+    if (whole)
       AnswerWith(call, answer);
-    } else if (call.status == 0) {
+    else if (call.status == 0)
       call.status = CUSOLVER_STATUS_INTERNAL_ERROR;
-    }
   }
   AnswerFailure(call);
 }
@@ -98,19 +96,14 @@ void Extract(LibraryCall& call, Function function, int parts) {
 bool IsCsrFrom(int base, const CsrShape& shape, const int* first, const int* end,
                const int* columns) {
   if (shape.rows < 0 || shape.columns < 0 || shape.nonzeros < 0 || first == nullptr ||
-      end == nullptr || columns == nullptr) {
+      end == nullptr || columns == nullptr)
     return false;
-  }
   for (int64_t row = 0; row < shape.rows; ++row) {
     int64_t from = int64_t{first[row]} - base, to = int64_t{end[row]} - base;
-    if (from < 0 || to < from || to > shape.nonzeros) {
-      return false;
-    }
+    if (from < 0 || to < from || to > shape.nonzeros) return false;
     for (int64_t at = from; at < to; ++at) {
       int64_t column = int64_t{columns[at]} - base;
-      if (column < 0 || column >= shape.columns) {
-        return false;
-      }
+      if (column < 0 || column >= shape.columns) return false;
     }
   }
   return true;
@@ -125,14 +118,10 @@ bool IsCsr(LibraryCall& call, cusparseMatDescr_t descriptor, const CsrShape& sha
 }
 
 bool IsPermutation(const int* p, int64_t count) {
-  if (p == nullptr || count < 0) {
-    return false;
-  }
+  if (p == nullptr || count < 0) return false;
   std::vector<bool> seen(static_cast<size_t>(count));
   for (int64_t i = 0; i < count; ++i) {
-    if (p[i] < 0 || p[i] >= count || seen[static_cast<size_t>(p[i])]) {
-      return false;
-    }
+    if (p[i] < 0 || p[i] >= count || seen[static_cast<size_t>(p[i])]) return false;
     seen[static_cast<size_t>(p[i])] = true;
   }
   return true;
@@ -169,9 +158,8 @@ uint64_t PermutationRoom(LibraryCall& call, cusolverSpHandle_t handle, int m, in
   if (handle == nullptr || real == nullptr ||
       !IsCsr(call, descriptor, {m, n, nonzeros}, rows, columns) || !IsPermutation(p, m) ||
       !IsPermutation(q, n) ||
-      real(handle, m, n, nonzeros, descriptor, rows, columns, p, q, &bytes) != 0) {
+      real(handle, m, n, nonzeros, descriptor, rows, columns, p, q, &bytes) != 0)
     return 0;
-  }
   return std::max<uint64_t>(bytes, kLeastRoomBytes);
 }
 
@@ -206,19 +194,13 @@ void Serve_cusolverRfBatchSetupHost(LibraryCall& call) {
                    IsRfCsr({n, n, upper_nonzeros}, upper.rows, upper.columns) &&
                    IsPermutation(p, n) && IsPermutation(q, n),
                CUSOLVER_STATUS_INVALID_VALUE);
-  if (!call.Ready()) {
-    return;
-  }
+  if (!call.Ready()) return;
   std::vector<double*> each(static_cast<size_t>(batch));
-  for (size_t i = 0; i < each.size(); ++i) {
-    each[i] = values + i * static_cast<size_t>(nonzeros);
-  }
+  for (size_t i = 0; i < each.size(); ++i) each[i] = values + i * static_cast<size_t>(nonzeros);
   call.status = real(batch, n, nonzeros, a.rows, a.columns, each.data(), lower_nonzeros, lower.rows,
                      lower.columns, lower_values, upper_nonzeros, upper.rows, upper.columns,
                      upper_values, p, q, handle);
-  if (call.status == 0) {
-    NoteRf(call, n, batch);
-  }
+  if (call.status == 0) NoteRf(call, n, batch);
 }
 
 }  // namespace farcall::server

@@ -35,14 +35,9 @@ int64_t VersionInName(const fs::path& file) {
 bool IsBesidePackage(const fs::path& folder, const std::string& file) {
   const fs::path packages = folder.parent_path().parent_path();
   std::error_code error;
-  if (folder.filename() != "lib" || packages.filename() != "nvidia") {
-    return false;
-  }
-  for (const auto& package : fs::directory_iterator(packages, error)) {
-    if (fs::exists(package.path() / "lib" / file, error)) {
-      return true;
-    }
-  }
+  if (folder.filename() != "lib" || packages.filename() != "nvidia") return false;
+  for (const auto& package : fs::directory_iterator(packages, error))
+    if (fs::exists(package.path() / "lib" / file, error)) return true;
   return false;
 }
 
@@ -50,14 +45,9 @@ bool IsBesidePackage(const fs::path& folder, const std::string& file) {
 fs::path FirstFile(const std::string& file) {
   std::error_code error;
   std::vector<std::string> candidates = LibraryCandidates(file, Order::kAsFound);
-  if (candidates.size() > 1) {
-    return candidates.front();
-  }
-  for (const fs::path folder : LoaderFolders()) {
-    if (fs::exists(folder / file, error)) {
-      return folder / file;
-    }
-  }
+  if (candidates.size() > 1) return candidates.front();
+  for (const fs::path folder : LoaderFolders())
+    if (fs::exists(folder / file, error)) return folder / file;
   return LoaderCachePath(file).empty() ? fs::path() : fs::path(file);
 }
 
@@ -73,29 +63,22 @@ std::vector<uint64_t> LookForLibrary(const LibraryTable& table) {
       words.push_back(InventoryWord(table.id, major, VersionInName(found)));
       continue;
     }
-    for (const fs::path folder : LibraryFolders()) {
+    for (const fs::path folder : LibraryFolders())
       may_be_there = may_be_there || IsBesidePackage(folder.lexically_normal(), file);
-    }
   }
-  if (words.empty() && !may_be_there) {
-    words.push_back(InventoryWord(table.id, 0, 0));
-  }
+  if (words.empty() && !may_be_there) words.push_back(InventoryWord(table.id, 0, 0));
   return words;
 }
 
 std::vector<uint64_t> LibraryInventory::ForClients() {
   std::lock_guard lock(mutex_);
-  if (is_whole_) {
-    return words_;
-  }
+  if (is_whole_) return words_;
   words_.clear();
   is_whole_ = true;
   for (auto id = LibraryId::kCublas; id <= LibraryId::kLast;
        id = static_cast<LibraryId>(static_cast<int>(id) + 1)) {
     const LibraryTable* table = FindLibraryTable(id);
-    if (table == nullptr) {
-      continue;  // this build runs none: the question is told so
-    }
+    if (table == nullptr) continue;  // this build runs none: the question is told so
     for (uint64_t word : LookForLibrary(*table)) {
       words_.push_back(word);
       is_whole_ = is_whole_ && InventoryMajor(word) != 0;

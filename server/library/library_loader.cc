@@ -30,9 +30,7 @@ void* FirstOf(const std::string& soname) {
 // libcublasLt.so.13 of libcublasLt.so.13.0.2; empty if `file` is no version of `name`.
 std::string SonameOf(const std::string& file, const std::string& name) {
   const std::string start = name + ".so.";
-  if (file.compare(0, start.size(), start) != 0) {
-    return {};
-  }
+  if (file.compare(0, start.size(), start) != 0) return {};
   return file.substr(0, file.find('.', start.size()));
 }
 
@@ -42,9 +40,8 @@ void LoadNeeds(const LibraryTable& table, const fs::path& folder) {
   for (const char* name : table.needs) {
     for (const auto& entry : fs::directory_iterator(folder, error)) {
       const std::string soname = SonameOf(entry.path().filename().string(), name);
-      if (!soname.empty() && FirstOf(soname) == nullptr) {
+      if (!soname.empty() && FirstOf(soname) == nullptr)
         dlopen(entry.path().c_str(), RTLD_NOW | RTLD_LOCAL);
-      }
     }
   }
 }
@@ -63,21 +60,16 @@ std::vector<std::string> BesideNeeds(const LibraryTable& table, const std::strin
     for (const char* name : table.needs) {
       std::error_code error;
       const fs::path path = object.parent_path() / file;
-      if (!SonameOf(object.filename().string(), name).empty() && fs::exists(path, error)) {
+      if (!SonameOf(object.filename().string(), name).empty() && fs::exists(path, error))
         beside.push_back(path.string());
-      }
     }
   }
   return beside;
 }
 
 void* Open(const LibraryTable& table, int major, const std::string& path) {
-  if (void* first = FirstOf(FileOf(table.name, major)); first != nullptr) {
-    return first;
-  }
-  if (path.find('/') != std::string::npos) {
-    LoadNeeds(table, fs::path(path).parent_path());
-  }
+  if (void* first = FirstOf(FileOf(table.name, major)); first != nullptr) return first;
+  if (path.find('/') != std::string::npos) LoadNeeds(table, fs::path(path).parent_path());
   return dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
 }
 
@@ -95,9 +87,7 @@ LibraryLoader::~LibraryLoader() = default;
 LoadedLibrary* LibraryLoader::Load(const LibraryTable& table, int major, std::string* why) {
   std::lock_guard lock(mutex_);
   auto slot = static_cast<size_t>(table.id);
-  if (loaded_[slot] != nullptr) {
-    return loaded_[slot].get();
-  }
+  if (loaded_[slot] != nullptr) return loaded_[slot].get();
   if (!missing_[slot].empty()) {
     *why = missing_[slot];
     return nullptr;
@@ -107,30 +97,23 @@ LoadedLibrary* LibraryLoader::Load(const LibraryTable& table, int major, std::st
                [major](int other) { return other != major; });
   std::string looked_for;
   for (int candidate : majors) {
-    if (std::find(table.majors.begin(), table.majors.end(), candidate) == table.majors.end()) {
+    if (std::find(table.majors.begin(), table.majors.end(), candidate) == table.majors.end())
       continue;
-    }
     std::string file = FileOf(table.name, candidate);
     looked_for += (looked_for.empty() ? "" : ", ") + file;
     std::vector<std::string> paths = BesideNeeds(table, file);
-    for (std::string& path : LibraryCandidates(file)) {
-      paths.push_back(std::move(path));
-    }
+    for (std::string& path : LibraryCandidates(file)) paths.push_back(std::move(path));
     for (const std::string& path : paths) {
       void* handle = Open(table, candidate, path);
-      if (handle == nullptr) {
-        continue;
-      }
+      if (handle == nullptr) continue;
       auto loaded = std::make_unique<LoadedLibrary>();
       loaded->handle = handle;
       loaded->major = candidate;
       loaded->path = PathOf(handle, path);
       loaded->functions.resize(table.count);
-      for (uint16_t id = 1; id < table.count; ++id) {
-        if (table.rows[id].name != nullptr) {
+      for (uint16_t id = 1; id < table.count; ++id)
+        if (table.rows[id].name != nullptr)
           loaded->functions[id] = dlsym(handle, table.rows[id].name);
-        }
-      }
       loaded_[slot] = std::move(loaded);
       return loaded_[slot].get();
     }
@@ -200,9 +183,7 @@ std::shared_ptr<void> LibraryLoader::HoldNames(std::vector<LibraryName> names) {
             for (const LibraryName& name : names) {
               auto held = held_.find(name.wire);
               held->second.ends -= name.ends ? 1 : 0;
-              if (--held->second.uses == 0) {
-                held_.erase(held);
-              }
+              if (--held->second.uses == 0) held_.erase(held);
             }
           }};
 }
@@ -220,12 +201,10 @@ std::byte* LibraryLoader::TakeResult(CUcontext context) {
   if (free.empty()) {
     void* slab = nullptr;
     if (api_.cuMemHostAlloc(&slab, kSlots * kResultBytes,
-                            CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_PORTABLE) != CUDA_SUCCESS) {
+                            CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_PORTABLE) != CUDA_SUCCESS)
       return nullptr;
-    }
-    for (size_t i = 0; i < kSlots; ++i) {
+    for (size_t i = 0; i < kSlots; ++i)
       free.push_back(static_cast<std::byte*>(slab) + i * kResultBytes);
-    }
   }
   std::byte* result = free.back();
   free.pop_back();
@@ -235,17 +214,13 @@ std::byte* LibraryLoader::TakeResult(CUcontext context) {
 void LibraryLoader::PutResult(CUcontext context, std::byte* result) {
   std::lock_guard lock(mutex_);
   auto found = results_.find(context);
-  if (found != results_.end()) {
-    found->second.push_back(result);
-  }
+  if (found != results_.end()) found->second.push_back(result);
 }
 
 void* LibraryLoader::TakeSpare(CUcontext context, uint64_t key) {
   std::lock_guard lock(mutex_);
   auto spares = spares_.find(context);
-  if (spares == spares_.end()) {
-    return nullptr;
-  }
+  if (spares == spares_.end()) return nullptr;
   auto found = spares->second.extract(key);
   return found.empty() ? nullptr : found.mapped();
 }

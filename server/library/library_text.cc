@@ -20,9 +20,8 @@ std::shared_ptr<const std::string> GetText(LibraryCall& call) {
     return in.ok() ? std::make_shared<const std::string>(text) : nullptr;
   }
   std::shared_ptr<const std::string> text = call.blobs().Find(blob);
-  if (text == nullptr && call.status == 0) {  // dropped as too large, or never put
+  if (text == nullptr && call.status == 0)  // dropped as too large, or never put
     call.status = call.table().out_of_memory;
-  }
   return text;
 }
 
@@ -34,9 +33,8 @@ std::vector<std::shared_ptr<const std::string>> GetTexts(LibraryCall& call, uint
     return texts;
   }
   texts.reserve(count);
-  for (uint32_t i = 0; i < count && call.base().in.ok() && call.status == 0; ++i) {
+  for (uint32_t i = 0; i < count && call.base().in.ok() && call.status == 0; ++i)
     texts.push_back(GetText(call));
-  }
   return texts;
 }
 
@@ -61,9 +59,7 @@ void AnswerWith(LibraryCall& call, const Builder& answer) {
 }
 
 void AnswerFailure(LibraryCall& call, int outputs) {
-  for (int i = 0; call.status != 0 && i < outputs; ++i) {
-    call.PutOutput(nullptr, 0);
-  }
+  for (int i = 0; call.status != 0 && i < outputs; ++i) call.PutOutput(nullptr, 0);
 }
 
 std::string FolderOfFunction(void* function) {

@@ -11,9 +11,7 @@ namespace farcall::server {
 // False for mistakes of the caller's, and for lacks (memory, a combination that is not supported);
 // and of what only sets a handle's options, where cuSOLVER calls a mistake an internal error.
 constexpr bool IsLostWork(LibraryId library, std::string_view function, int status) {
-  if (function.find("Set") != std::string_view::npos) {
-    return false;
-  }
+  if (function.find("Set") != std::string_view::npos) return false;
   switch (library) {
     case LibraryId::kCublas:
     case LibraryId::kCublasLt:

@@ -26,16 +26,11 @@ std::vector<std::string> LibdevicePlaces() {
   std::vector<std::string> places;
   for (const fs::path folder : LibraryFolders()) {
     // A toolkit's lib64, or the lib of one of NVIDIA's packages, which share a folder.
-    for (const char* to : {"..", "../../..", "../../cuda_nvcc", "../../cu13"}) {
+    for (const char* to : {"..", "../../..", "../../cuda_nvcc", "../../cu13"})
       places.push_back((folder / to / kLibdevice).string());
-    }
   }
-  for (const fs::path toolkit : ToolkitFolders()) {
-    places.push_back((toolkit / kLibdevice).string());
-  }
-  for (const fs::path package : PackageFolders()) {
-    places.push_back((package / kLibdevice).string());
-  }
+  for (const fs::path toolkit : ToolkitFolders()) places.push_back((toolkit / kLibdevice).string());
+  for (const fs::path package : PackageFolders()) places.push_back((package / kLibdevice).string());
   return places;
 }
 
@@ -57,9 +52,8 @@ int OpenFirst(const std::vector<std::string>& places, uint64_t* bytes) {
 }  // namespace
 
 Status ReadToolkitFile(LibraryFile file, uint64_t from, uint64_t* whole, std::string* piece) {
-  if (file != LibraryFile::kLibdevice) {
+  if (file != LibraryFile::kLibdevice)
     return {Code::kUnsupported, "no such file is handed out: this server is older"};
-  }
   int opened = OpenFirst(LibdevicePlaces(), whole);
   if (opened < 0) {
     return {Code::kUnavailable, std::string("no ") + kLibdevice +

@@ -39,9 +39,7 @@ CUresult DeviceMemory::MapChunk(int device, uint64_t base, uint64_t bytes, Chunk
     properties = PinnedProperties(device, false);
     result = api_.cuMemCreate(&chunk->handle, bytes, &properties, 0);
   }
-  if (result != CUDA_SUCCESS) {
-    return result;
-  }
+  if (result != CUDA_SUCCESS) return result;
   result = api_.cuMemMap(base, bytes, 0, chunk->handle, 0);
   if (result != CUDA_SUCCESS) {
     api_.cuMemRelease(chunk->handle);
@@ -49,16 +47,12 @@ CUresult DeviceMemory::MapChunk(int device, uint64_t base, uint64_t bytes, Chunk
   }
   CUmemAccessDesc access = FullAccess(device);
   result = api_.cuMemSetAccess(base, bytes, &access, 1);
-  if (result != CUDA_SUCCESS) {
-    DropChunk(base, *chunk);
-  }
+  if (result != CUDA_SUCCESS) DropChunk(base, *chunk);
   return result;
 }
 
 void DeviceMemory::DropChunk(uint64_t base, const Chunk& chunk) {
-  if (chunk.out != nullptr) {
-    return chunk.out->Put(chunk.slab);
-  }
+  if (chunk.out != nullptr) return chunk.out->Put(chunk.slab);
   api_.cuMemUnmap(base, chunk.bytes);
   api_.cuMemRelease(chunk.handle);
 }
@@ -76,9 +70,8 @@ CUresult DeviceMemory::Grant(int device, uint64_t bytes, Window* range, std::str
   uint64_t whole = bytes + ahead / kChunkGranularityBytes * kChunkGranularityBytes;
   bool device_refused = false;
   CUresult result = GrantNew(device, whole, bytes, range, detail, &device_refused);
-  for (int i = 1; i < kTries && device_refused && broker_.NoteDeviceFull(device, whole); ++i) {
+  for (int i = 1; i < kTries && device_refused && broker_.NoteDeviceFull(device, whole); ++i)
     result = GrantNew(device, whole, bytes, range, detail, &device_refused);
-  }
   return result == CUDA_SUCCESS || !Regrant(device, whole, range) ? result : CUDA_SUCCESS;
 }
 
@@ -100,9 +93,7 @@ CUresult DeviceMemory::GrantNew(int device, uint64_t bytes, uint64_t first, Wind
       base == 0 ? CUDA_ERROR_OUT_OF_MEMORY : MapChunks(device, base, bytes, first, &made);
   lock.lock();
   if (result != CUDA_SUCCESS) {
-    if (base != 0) {
-      PutRange(base, bytes);
-    }
+    if (base != 0) PutRange(base, bytes);
     *device_refused = base != 0 && result == CUDA_ERROR_OUT_OF_MEMORY;
     broker_.use().Returning(device, bytes);
     broker_.Refund(device, bytes);
@@ -130,9 +121,7 @@ CUresult DeviceMemory::MapChunks(int device, uint64_t base, uint64_t bytes, uint
     Chunk chunk;
     CUresult result = MapChunk(device, base + mapped, step, &chunk);
     if (result != CUDA_SUCCESS) {
-      for (const auto& [at, before] : *made) {
-        DropChunk(at, before);
-      }
+      for (const auto& [at, before] : *made) DropChunk(at, before);
       return result;
     }
     (*made)[base + mapped] = chunk;
@@ -144,9 +133,7 @@ CUresult DeviceMemory::MapChunks(int device, uint64_t base, uint64_t bytes, uint
 uint64_t DeviceMemory::granted_bytes(int device) const {
   std::lock_guard lock(mutex_);
   uint64_t total = 0;
-  for (const auto& [base, chunk] : chunks_) {
-    total += chunk.device == device ? chunk.bytes : 0;
-  }
+  for (const auto& [base, chunk] : chunks_) total += chunk.device == device ? chunk.bytes : 0;
   return total;
 }
 
@@ -171,39 +158,28 @@ void DeviceMemory::RemoveCredit(uint64_t base, uint64_t bytes) {
   auto span = AtOrBefore(credit_, base);
   auto [begin, whole] = *span;
   credit_.erase(span);
-  if (begin < base) {
-    credit_[begin] = {base, whole.device};
-  }
-  if (base + bytes < whole.end) {
-    credit_[base + bytes] = whole;
-  }
+  if (begin < base) credit_[begin] = {base, whole.device};
+  if (base + bytes < whole.end) credit_[base + bytes] = whole;
 }
 
 bool DeviceMemory::InCredit(uint64_t address, uint64_t bytes, int device) const {
   auto span = AtOrBefore(credit_, address);
-  if (span == credit_.end() || (device >= 0 && span->second.device != device)) {
-    return false;
-  }
+  if (span == credit_.end() || (device >= 0 && span->second.device != device)) return false;
   return address <= span->second.end && bytes <= span->second.end - address;
 }
 
 bool DeviceMemory::MeetsAllocation(uint64_t address, uint64_t bytes) const {
   auto next = allocations_.lower_bound(address);
-  if (next != allocations_.end() && next->first - address < bytes) {
-    return true;
-  }
-  if (next == allocations_.begin()) {
-    return false;
-  }
+  if (next != allocations_.end() && next->first - address < bytes) return true;
+  if (next == allocations_.begin()) return false;
   auto before = std::prev(next);
   return address - before->first < before->second.bytes;
 }
 
 bool DeviceMemory::Allocate(int device, uint64_t address, uint64_t bytes, uint16_t context) {
   std::lock_guard lock(mutex_);
-  if (bytes == 0 || !InCredit(address, bytes, device) || MeetsAllocation(address, bytes)) {
+  if (bytes == 0 || !InCredit(address, bytes, device) || MeetsAllocation(address, bytes))
     return false;
-  }
   allocations_[address] = {bytes, device, context, false};
   broker_.use().Unspent(device, -static_cast<int64_t>(bytes));
   return true;
@@ -211,9 +187,7 @@ bool DeviceMemory::Allocate(int device, uint64_t address, uint64_t bytes, uint16
 
 CUresult DeviceMemory::AllocateByDriver(int device, uint64_t bytes, uint16_t context,
                                         uint64_t* address, std::string* detail) {
-  if (bytes == 0) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   if (Status charged = Charge(device, bytes); !charged.ok()) {
     *detail = charged.message();
     return CUDA_ERROR_OUT_OF_MEMORY;
@@ -233,26 +207,19 @@ CUresult DeviceMemory::AllocateByDriver(int device, uint64_t bytes, uint16_t con
 bool DeviceMemory::Free(uint64_t address, Freed* freed) {
   std::lock_guard lock(mutex_);
   auto allocation = allocations_.find(address);
-  if (allocation == allocations_.end()) {
-    return false;
-  }
+  if (allocation == allocations_.end()) return false;
   const Allocation& found = allocation->second;
   *freed = {found.by_driver ? address : 0, found.device, found.bytes};
   EndExport(address);
-  if (!found.by_driver) {
-    broker_.use().Unspent(found.device, static_cast<int64_t>(found.bytes));
-  }
+  if (!found.by_driver) broker_.use().Unspent(found.device, static_cast<int64_t>(found.bytes));
   allocations_.erase(allocation);
   return true;
 }
 
 void DeviceMemory::FinishFree(const Freed& freed) {
-  if (freed.driver_address == 0) {
-    return;
-  }
-  if (api_.cuMemFree_v2(freed.driver_address) == CUDA_SUCCESS) {
+  if (freed.driver_address == 0) return;
+  if (api_.cuMemFree_v2(freed.driver_address) == CUDA_SUCCESS)
     broker_.Refund(freed.device, freed.bytes);
-  }
 }
 
 void DeviceMemory::FreeContext(uint16_t context) {
@@ -264,11 +231,10 @@ void DeviceMemory::FreeContext(uint16_t context) {
       continue;
     }
     // The driver freed its own with the context.
-    if (found.by_driver) {
+    if (found.by_driver)
       broker_.Refund(found.device, found.bytes);
-    } else {
+    else
       broker_.use().Unspent(found.device, static_cast<int64_t>(found.bytes));
-    }
     EndExport(allocation->first);
     allocation = allocations_.erase(allocation);
   }
@@ -330,22 +296,16 @@ bool DeviceMemory::AwaitLeaving() {
 void DeviceMemory::RefundObject(uint64_t owner) {
   std::lock_guard lock(mutex_);
   auto [object, end] = objects_.equal_range(owner);
-  while (object != end) {
-    object = DropObject(object);
-  }
+  while (object != end) object = DropObject(object);
 }
 
 CUresult DeviceMemory::AllowPeer(int owner, int accessor) {
   std::lock_guard lock(mutex_);
   CUmemAccessDesc access = FullAccess(accessor);
   for (const auto& [base, chunk] : chunks_) {
-    if (chunk.device != owner || chunk.out != nullptr) {
-      continue;
-    }
+    if (chunk.device != owner || chunk.out != nullptr) continue;
     CUresult result = api_.cuMemSetAccess(base, chunk.bytes, &access, 1);
-    if (result != CUDA_SUCCESS) {
-      return result;
-    }
+    if (result != CUDA_SUCCESS) return result;
   }
   peers_.insert({owner, accessor});
   return CUDA_SUCCESS;
@@ -355,15 +315,11 @@ CUresult DeviceMemory::ShareChunk(uint64_t base, ShareToken* token, uint64_t* by
                                   std::string* detail) {
   std::unique_lock lock(mutex_);
   auto found = chunks_.find(base);
-  if (found == chunks_.end()) {
-    return CUDA_ERROR_INVALID_VALUE;  // freed and returned meanwhile
-  }
+  if (found == chunks_.end()) return CUDA_ERROR_INVALID_VALUE;  // freed and returned meanwhile
   Chunk& chunk = found->second;
   *bytes = chunk.bytes;
   if (!chunk.shared) {
-    if (!chunk.exportable) {
-      return CUDA_ERROR_NOT_SUPPORTED;
-    }
+    if (!chunk.exportable) return CUDA_ERROR_NOT_SUPPORTED;
     chunk.being_shared = true;
     lock.unlock();  // asking the supervisor takes a while
     CUresult result =
@@ -385,30 +341,23 @@ CUresult DeviceMemory::ShareChunk(uint64_t base, ShareToken* token, uint64_t* by
 CUresult DeviceMemory::ExportAllocation(uint64_t address, Export* out, std::string* detail) {
   std::unique_lock lock(mutex_);
   auto allocation = allocations_.find(address);
-  if (allocation == allocations_.end()) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (allocation == allocations_.end()) return CUDA_ERROR_INVALID_VALUE;
   if (auto known = exports_.find(address); known != exports_.end()) {
     *out = known->second;
     return CUDA_SUCCESS;
   }
-  if (allocation->second.by_driver) {
-    return CUDA_ERROR_NOT_SUPPORTED;
-  }
+  if (allocation->second.by_driver) return CUDA_ERROR_NOT_SUPPORTED;
   std::vector<uint64_t> chunks;
   uint64_t end = address + allocation->second.bytes;
   for (auto chunk = AtOrBefore(chunks_, address); chunk != chunks_.end() && chunk->first < end;
-       ++chunk) {
+       ++chunk)
     chunks.push_back(chunk->first);
-  }
   lock.unlock();
   ShareList list;
   for (uint64_t base : chunks) {
     ShareList::Piece piece;
     CUresult result = ShareChunk(base, &piece.token, &piece.bytes, detail);
-    if (result != CUDA_SUCCESS) {
-      return result;
-    }
+    if (result != CUDA_SUCCESS) return result;
     list.pieces.push_back(piece);
   }
   *out = {{}, list.bytes(), address - chunks.front()};
@@ -436,11 +385,8 @@ void DeviceMemory::EndExport(uint64_t address) {
 void DeviceMemory::AddForeign(uint64_t address, uint64_t bytes, uint64_t owner) {
   std::lock_guard lock(mutex_);
   auto [first, last] = foreign_.equal_range(address);
-  for (auto at = first; at != last; ++at) {
-    if (at->second.owner == owner) {
-      return;
-    }
-  }
+  for (auto at = first; at != last; ++at)
+    if (at->second.owner == owner) return;
   foreign_.emplace(address, Foreign{bytes, owner});
 }
 
@@ -451,22 +397,17 @@ void DeviceMemory::RemoveForeign(uint64_t owner) {
 
 bool DeviceMemory::Contains(uint64_t address, uint64_t bytes) const {
   std::lock_guard lock(mutex_);
-  if (InCredit(address, bytes, -1)) {
-    return true;
-  }
+  if (InCredit(address, bytes, -1)) return true;
   auto allocation = AtOrBefore(allocations_, address);
   if (allocation != allocations_.end()) {
     uint64_t offset = address - allocation->first;
-    if (offset <= allocation->second.bytes && bytes <= allocation->second.bytes - offset) {
+    if (offset <= allocation->second.bytes && bytes <= allocation->second.bytes - offset)
       return true;
-    }
   }
   for (auto at = foreign_.upper_bound(address); at != foreign_.begin();) {
     --at;
     uint64_t offset = address - at->first;
-    if (offset <= at->second.bytes && bytes <= at->second.bytes - offset) {
-      return true;
-    }
+    if (offset <= at->second.bytes && bytes <= at->second.bytes - offset) return true;
     if (offset > (1ull << 32)) {
       break;
     }  // globals are far smaller than that

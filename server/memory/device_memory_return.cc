@@ -26,17 +26,13 @@ std::map<uint64_t, DeviceMemory::Chunk>::iterator DeviceMemory::RetireChunk(
 
 bool DeviceMemory::ReturnCredit(int device, uint64_t base, uint64_t bytes) {
   std::lock_guard lock(mutex_);
-  if (bytes == 0 || !InCredit(base, bytes, device) || MeetsAllocation(base, bytes)) {
-    return false;
-  }
+  if (bytes == 0 || !InCredit(base, bytes, device) || MeetsAllocation(base, bytes)) return false;
   RemoveCredit(base, bytes);
   uint64_t end = base + bytes;
   for (auto chunk = AtOrBefore(chunks_, base); chunk != chunks_.end() && chunk->first < end;) {
     uint64_t chunk_end = chunk->first + chunk->second.bytes;
     uint64_t from = std::max(base, chunk->first), to = std::min(end, chunk_end);
-    if (from < to) {
-      chunk->second.returned_bytes += to - from;
-    }
+    if (from < to) chunk->second.returned_bytes += to - from;
     bool whole = chunk->second.returned_bytes == chunk->second.bytes;
     chunk = whole && !chunk->second.being_shared ? RetireChunk(chunk) : std::next(chunk);
   }
@@ -48,9 +44,7 @@ bool DeviceMemory::Regrant(int device, uint64_t bytes, Window* range) {
   uint64_t base = 0, end = 0;  // the gap between spans of credit that is looked at
   for (auto chunk = chunks_.begin(); chunk != chunks_.end() && end - base < bytes; ++chunk) {
     const Chunk& it = chunk->second;
-    if (it.device != device || it.returned_bytes == 0 || it.being_shared) {
-      continue;
-    }
+    if (it.device != device || it.returned_bytes == 0 || it.being_shared) continue;
     uint64_t chunk_end = chunk->first + it.bytes;
     uint64_t at = end == chunk->first ? end : (base = end = chunk->first);
     auto span = EndingBehind(credit_, at);
@@ -64,9 +58,7 @@ bool DeviceMemory::Regrant(int device, uint64_t bytes, Window* range) {
       }
     }
   }
-  if (end - base < bytes) {
-    return false;
-  }
+  if (end - base < bytes) return false;
   *range = {base, bytes};
   auto chunk = std::prev(chunks_.upper_bound(base));
   for (uint64_t left = bytes; left != 0; ++chunk) {
@@ -82,9 +74,8 @@ bool DeviceMemory::Regrant(int device, uint64_t bytes, Window* range) {
 uint64_t DeviceMemory::AvailableBytes(int device, const quota::Usage& usage) const {
   std::lock_guard lock(mutex_);
   uint64_t total = usage.available_bytes();
-  for (const auto& [base, chunk] : chunks_) {
+  for (const auto& [base, chunk] : chunks_)
     total += chunk.device == device ? chunk.returned_bytes : 0;
-  }
   return std::min(total, usage.quota_bytes);
 }
 

@@ -32,13 +32,9 @@ bool DeviceMemory::SplitsFor(int device, uint64_t bytes) {
   {
     std::lock_guard lock(mutex_);
     for (const auto& [base, chunk] : chunks_) {
-      if (!MaySplit(chunk, device)) {
-        continue;
-      }
+      if (!MaySplit(chunk, device)) continue;
       came_back += chunk.bytes;
-      for (const auto& [at, kept] : KeptPieces(base, chunk)) {
-        came_back -= kept;
-      }
+      for (const auto& [at, kept] : KeptPieces(base, chunk)) came_back -= kept;
     }
   }
   return came_back != 0 && bytes <= broker_.Query(device).free_bytes() + came_back;
@@ -54,11 +50,10 @@ std::vector<DeviceMemory::Piece> DeviceMemory::KeptPieces(uint64_t base, const C
     from = base + (from - base) / kChunkGranularityBytes * kChunkGranularityBytes;
     to = base +
          (to - base + kChunkGranularityBytes - 1) / kChunkGranularityBytes * kChunkGranularityBytes;
-    if (!pieces.empty() && pieces.back().first + pieces.back().second >= from) {
+    if (!pieces.empty() && pieces.back().first + pieces.back().second >= from)
       pieces.back().second = to - pieces.back().first;
-    } else {
+    else
       pieces.emplace_back(from, to - from);
-    }
   }
   return pieces;
 }
@@ -70,15 +65,11 @@ uint64_t DeviceMemory::SplitChunk(uint64_t base, CUcontext context, CUstream str
   const std::vector<Piece> pieces = KeptPieces(base, chunk);
   lock.unlock();
   uint64_t kept = 0;
-  for (const auto& [at, bytes] : pieces) {
-    kept += bytes;
-  }
+  for (const auto& [at, bytes] : pieces) kept += bytes;
   // Of few sizes, so that the next chunk's is there already: pages are the larger part of a split.
   std::byte* slab =
       kept == 0 || kept == chunk.bytes ? nullptr : slabs.Take(std::bit_ceil(kept), context);
-  if (slab == nullptr) {
-    return 0;
-  }
+  if (slab == nullptr) return 0;
   CUresult copied = CUDA_SUCCESS;
   uint64_t offset = 0;
   for (const auto& [at, bytes] : pieces) {
@@ -101,11 +92,10 @@ uint64_t DeviceMemory::SplitChunk(uint64_t base, CUcontext context, CUstream str
       std::this_thread::sleep_for(kBetween);
       mapped = MapAgain(chunk.device, at, bytes, &piece);
     }
-    if (mapped == CUDA_SUCCESS) {
+    if (mapped == CUDA_SUCCESS)
       mapped = api_.cuMemcpyHtoDAsync_v2(at, slab + offset, bytes, stream);
-    } else {
+    else
       made.erase(at);
-    }
     *result = *result == CUDA_SUCCESS ? mapped : *result;
     offset += bytes;
   }
@@ -145,21 +135,16 @@ DeviceMemory::Moved DeviceMemory::SplitChunks(int device, CUcontext context, Hos
   std::vector<uint64_t> bases;
   {
     std::lock_guard lock(mutex_);
-    for (const auto& [base, chunk] : chunks_) {
-      if (MaySplit(chunk, device)) {
-        bases.push_back(base);
-      }
-    }
+    for (const auto& [base, chunk] : chunks_)
+      if (MaySplit(chunk, device)) bases.push_back(base);
   }
   Moved moved;
   CUstream stream = nullptr;
   CurrentContext::Set(api_, context);
-  if (api_.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS) {
+  if (api_.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS)
     return moved;  // everything stays as it is
-  }
-  for (uint64_t base : bases) {
+  for (uint64_t base : bases)
     moved.bytes += SplitChunk(base, context, stream, slabs, &moved.result);
-  }
   api_.cuStreamDestroy_v2(stream);
   return moved;
 }

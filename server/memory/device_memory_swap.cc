@@ -52,11 +52,9 @@ DeviceMemory::Moved DeviceMemory::MoveDeviceOut(int device, CUstream stream, Hos
   std::vector<std::pair<uint64_t, uint64_t>> chunks;  // base, bytes
   {
     std::lock_guard lock(mutex_);
-    for (const auto& [base, chunk] : chunks_) {
-      if (chunk.device == device && chunk.out == nullptr && !chunk.shared && !chunk.being_shared) {
+    for (const auto& [base, chunk] : chunks_)
+      if (chunk.device == device && chunk.out == nullptr && !chunk.shared && !chunk.being_shared)
         chunks.emplace_back(base, chunk.bytes);
-      }
-    }
   }
   Moved moved;
   std::vector<std::byte*> copies;
@@ -66,19 +64,13 @@ DeviceMemory::Moved DeviceMemory::MoveDeviceOut(int device, CUstream stream, Hos
     std::byte* slab = slabs.Take(bytes, context);
     moved.result = slab == nullptr ? CUDA_ERROR_OUT_OF_MEMORY
                                    : api_.cuMemcpyDtoHAsync_v2(slab, base, bytes, stream);
-    if (slab != nullptr) {
-      copies.push_back(slab);
-    }
-    if (moved.result != CUDA_SUCCESS) {
-      break;
-    }
+    if (slab != nullptr) copies.push_back(slab);
+    if (moved.result != CUDA_SUCCESS) break;
   }
   CUresult copied = api_.cuStreamSynchronize(stream);
   moved.result = moved.result == CUDA_SUCCESS ? copied : moved.result;
   if (moved.result != CUDA_SUCCESS) {  // all stay: half of them would free no room worth the copy
-    for (std::byte* slab : copies) {
-      slabs.Put(slab);
-    }
+    for (std::byte* slab : copies) slabs.Put(slab);
     return moved;
   }
   for (size_t i = 0; i < chunks.size(); ++i) {
@@ -96,9 +88,7 @@ DeviceMemory::Moved DeviceMemory::MoveDeviceOut(int device, CUstream stream, Hos
 
 CUresult DeviceMemory::MapAgain(int device, uint64_t base, uint64_t bytes, Chunk* chunk) {
   CUresult result = MapChunk(device, base, bytes, chunk);
-  if (result != CUDA_SUCCESS) {
-    return result;
-  }
+  if (result != CUDA_SUCCESS) return result;
   std::lock_guard lock(mutex_);
   for (const auto& [owner, accessor] : peers_) {
     if (owner == device) {
@@ -120,11 +110,9 @@ DeviceMemory::Moved DeviceMemory::MoveDeviceIn(int device, CUstream stream, Host
   std::vector<Entering> entering;
   {
     std::lock_guard lock(mutex_);
-    for (const auto& [base, chunk] : chunks_) {
-      if (chunk.device == device && chunk.out != nullptr) {
+    for (const auto& [base, chunk] : chunks_)
+      if (chunk.device == device && chunk.out != nullptr)
         entering.push_back({base, chunk, chunk.slab});
-      }
-    }
   }
   Moved moved;
   size_t made = 0;
@@ -132,9 +120,7 @@ DeviceMemory::Moved DeviceMemory::MoveDeviceIn(int device, CUstream stream, Host
     Entering& each = entering[made];
     uint64_t bytes = each.chunk.bytes;
     moved.result = MapAgain(device, each.base, bytes, &each.chunk);
-    if (moved.result != CUDA_SUCCESS) {
-      break;
-    }
+    if (moved.result != CUDA_SUCCESS) break;
     std::lock_guard lock(mutex_);
     moved.result = api_.cuMemcpyHtoDAsync_v2(each.base, each.slab, bytes, stream);
     if (moved.result != CUDA_SUCCESS) {
@@ -165,9 +151,8 @@ DeviceMemory::Moved DeviceMemory::MoveDeviceIn(int device, CUstream stream, Host
 uint64_t DeviceMemory::out_bytes(int device) const {
   std::lock_guard lock(mutex_);
   uint64_t total = 0;
-  for (const auto& [base, chunk] : chunks_) {
+  for (const auto& [base, chunk] : chunks_)
     total += chunk.device == device && chunk.out != nullptr ? chunk.bytes : 0;
-  }
   return total;
 }
 

@@ -8,19 +8,14 @@
 namespace farcall::server {
 
 int DeviceMemory::ReserveWindow(const std::vector<Window>& offers) {
-  if (api_.cuMemAddressReserve == nullptr || api_.cuMemCreate == nullptr) {
-    return -1;
-  }
+  if (api_.cuMemAddressReserve == nullptr || api_.cuMemCreate == nullptr) return -1;
   for (size_t i = 0; i < offers.size(); ++i) {
     const Window& offer = offers[i];
     if (offer.bytes == 0 || offer.base % kChunkGranularityBytes != 0 ||
-        offer.bytes % kChunkGranularityBytes != 0 || offer.base + offer.bytes < offer.base) {
+        offer.bytes % kChunkGranularityBytes != 0 || offer.base + offer.bytes < offer.base)
       continue;
-    }
     CUdeviceptr got = 0;
-    if (api_.cuMemAddressReserve(&got, offer.bytes, 0, offer.base, 0) != CUDA_SUCCESS) {
-      continue;
-    }
+    if (api_.cuMemAddressReserve(&got, offer.bytes, 0, offer.base, 0) != CUDA_SUCCESS) continue;
     if (got != offer.base) {
       api_.cuMemAddressFree(got, offer.bytes);
       continue;
@@ -34,14 +29,10 @@ int DeviceMemory::ReserveWindow(const std::vector<Window>& offers) {
 
 uint64_t DeviceMemory::TakeRange(uint64_t bytes) {
   for (auto range = free_ranges_.begin(); range != free_ranges_.end(); ++range) {
-    if (range->second < bytes) {
-      continue;
-    }
+    if (range->second < bytes) continue;
     auto [base, length] = *range;
     free_ranges_.erase(range);
-    if (length > bytes) {
-      free_ranges_[base + bytes] = length - bytes;
-    }
+    if (length > bytes) free_ranges_[base + bytes] = length - bytes;
     return base;
   }
   return 0;

@@ -10,16 +10,14 @@
 namespace farcall::server {
 
 HostSlabs::~HostSlabs() {
-  for (const auto& [base, slab] : slabs_) {
+  for (const auto& [base, slab] : slabs_)
     munmap(base, slab.bytes);  // the session is over: its contexts go with the process
-  }
 }
 
 void HostSlabs::Pin(std::byte* base, Slab* slab, CUcontext context) {
   if (slab->pinned_in == nullptr && api_.cuMemHostRegister_v2 != nullptr &&
-      api_.cuMemHostRegister_v2(base, slab->bytes, CU_MEMHOSTREGISTER_PORTABLE) == CUDA_SUCCESS) {
+      api_.cuMemHostRegister_v2(base, slab->bytes, CU_MEMHOSTREGISTER_PORTABLE) == CUDA_SUCCESS)
     slab->pinned_in = context;
-  }
 }
 
 std::byte* HostSlabs::Take(uint64_t bytes, CUcontext context) {
@@ -33,9 +31,7 @@ std::byte* HostSlabs::Take(uint64_t bytes, CUcontext context) {
   }
   void* made = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-  if (made == MAP_FAILED) {
-    return nullptr;
-  }
+  if (made == MAP_FAILED) return nullptr;
   auto* base = static_cast<std::byte*>(made);
   Slab& slab = slabs_[base];
   slab = {bytes, nullptr, true};
@@ -67,11 +63,8 @@ void HostSlabs::Trim() {
 
 void HostSlabs::ForgetContext(CUcontext context) {
   std::lock_guard lock(mutex_);
-  for (auto& [base, slab] : slabs_) {
-    if (slab.pinned_in == context) {
-      slab.pinned_in = nullptr;
-    }
-  }
+  for (auto& [base, slab] : slabs_)
+    if (slab.pinned_in == context) slab.pinned_in = nullptr;
 }
 
 }  // namespace farcall::server

@@ -28,36 +28,26 @@ bool LibraryMemory::Recall(int device) {
   constexpr int kTries = 100;
   constexpr std::chrono::milliseconds kPause{5};
   const uint64_t before = on_helper ? memory_.granted_bytes(device) : 0;
-  if (before == 0) {
-    return false;
-  }
+  if (before == 0) return false;
   recall_(device);
-  for (int i = 0; i < kTries && memory_.granted_bytes(device) >= before; ++i) {
+  for (int i = 0; i < kTries && memory_.granted_bytes(device) >= before; ++i)
     std::this_thread::sleep_for(kPause);
-  }
   return memory_.granted_bytes(device) < before;
 }
 
 CUresult LibraryMemory::Charge(int device, uint64_t bytes) {
   Status charged = broker_.Charge(device, bytes);
-  if (!charged.ok() && memory_.AwaitLeaving()) {
-    charged = broker_.Charge(device, bytes);
-  }
-  if (!charged.ok() && Recall(device)) {
-    charged = broker_.Charge(device, bytes);
-  }
+  if (!charged.ok() && memory_.AwaitLeaving()) charged = broker_.Charge(device, bytes);
+  if (!charged.ok() && Recall(device)) charged = broker_.Charge(device, bytes);
   // Once for a session: a tenant at its quota may try as often as it likes.
-  if (!charged.ok() && !said_.exchange(true)) {
+  if (!charged.ok() && !said_.exchange(true))
     std::fprintf(OwnLog(), "a library's own memory: %s\n", charged.message().c_str());
-  }
   return charged.ok() ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 std::shared_ptr<void> LibraryMemory::Submitted() {
   LibraryMemory* watching = Watching();
-  if (watching == nullptr) {
-    return nullptr;
-  }
+  if (watching == nullptr) return nullptr;
   {
     std::lock_guard lock(watching->mutex_);
     ++watching->submitted_;
@@ -77,9 +67,7 @@ void LibraryMemory::OnHelper() {
 bool LibraryMemory::AwaitHelper() {
   constexpr std::chrono::seconds kPatience{5};
   LibraryMemory* memory = Watching();
-  if (memory == nullptr || on_helper) {
-    return false;
-  }
+  if (memory == nullptr || on_helper) return false;
   std::unique_lock lock(memory->mutex_);
   const uint64_t before = memory->finished_, all = memory->submitted_;
   memory->changed_.wait_for(lock, kPatience, [&] { return memory->finished_ >= all; });
@@ -89,17 +77,11 @@ bool LibraryMemory::AwaitHelper() {
 CUresult LibraryMemory::Take(int device, uint64_t bytes, bool context_owns,
                              const std::function<CUresult(uint64_t* address)>& make) {
   uint64_t address = 0;
-  if (stopped_.load()) {
-    return make(&address);
-  }
+  if (stopped_.load()) return make(&address);
   CUresult result = Charge(device, bytes);
-  if (result != CUDA_SUCCESS) {
-    return result;
-  }
+  if (result != CUDA_SUCCESS) return result;
   Taken taken{device, bytes, nullptr, context_owns};
-  if (context_owns) {
-    api_.cuCtxGetCurrent(&taken.context);
-  }
+  if (context_owns) api_.cuCtxGetCurrent(&taken.context);
   result = make(&address);
   if (result != CUDA_SUCCESS) {
     broker_.Refund(device, bytes);
@@ -123,9 +105,7 @@ CUresult LibraryMemory::Give(uint64_t address, const std::function<CUresult()>& 
   auto node = taken_.extract(address);
   lock.unlock();
   const CUresult result = free();
-  if (node.empty()) {
-    return result;
-  }
+  if (node.empty()) return result;
   if (result != CUDA_SUCCESS) {
     lock.lock();
     taken_.insert(std::move(node));
@@ -136,14 +116,11 @@ CUresult LibraryMemory::Give(uint64_t address, const std::function<CUresult()>& 
 }
 
 CUresult LibraryMemory::Info(size_t* free_bytes, size_t* total_bytes) {
-  if (stopped_.load()) {
-    return api_.cuMemGetInfo_v2(free_bytes, total_bytes);
-  }
+  if (stopped_.load()) return api_.cuMemGetInfo_v2(free_bytes, total_bytes);
   CUdevice device = 0;
   CUresult result = api_.cuCtxGetDevice(&device);
-  if (result != CUDA_SUCCESS || free_bytes == nullptr || total_bytes == nullptr) {
+  if (result != CUDA_SUCCESS || free_bytes == nullptr || total_bytes == nullptr)
     return result == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : result;
-  }
   const quota::Usage usage = memory_.Query(device);
   *free_bytes = memory_.AvailableBytes(device, usage);
   *total_bytes = usage.quota_bytes;
@@ -152,9 +129,7 @@ CUresult LibraryMemory::Info(size_t* free_bytes, size_t* total_bytes) {
 
 bool LibraryMemory::Holds(uint64_t address, uint64_t bytes) {
   LibraryMemory* memory = Watching();
-  if (memory == nullptr) {
-    return false;
-  }
+  if (memory == nullptr) return false;
   std::lock_guard lock(memory->mutex_);
   // Handles are numbers among the addresses: the nearest key below may be one.
   for (auto at = memory->taken_.upper_bound(address); at != memory->taken_.begin();) {
@@ -182,9 +157,7 @@ std::vector<LibraryMemory::Taken> LibraryMemory::Leave(CUcontext context) {
 }
 
 void LibraryMemory::Refund(const std::vector<Taken>& taken) {
-  for (const Taken& one : taken) {
-    broker_.Refund(one.device, one.bytes);
-  }
+  for (const Taken& one : taken) broker_.Refund(one.device, one.bytes);
 }
 
 }  // namespace farcall::server

@@ -44,9 +44,8 @@ CUresult MemAllocPitch(CUdeviceptr* address, size_t* pitch, size_t width, size_t
     return Driver().cuMemAllocPitch_v2(address, pitch, width, height, element);
   };
   if (address == nullptr || width == 0 || height == 0 || width > kMax - kRowBytes ||
-      (width + kRowBytes) > kMax / height) {
+      (width + kRowBytes) > kMax / height)
     return ask();  // which refuses it
-  }
   const size_t rows = (width + kRowBytes - 1) / kRowBytes * kRowBytes;
   return TakeAt(address, rows * height, ask);
 }
@@ -88,9 +87,8 @@ CUresult MemCreate(CUmemGenericAllocationHandle* handle, size_t bytes,
                    const CUmemAllocationProp* properties, unsigned long long flags) {
   const auto ask = [&] { return Driver().cuMemCreate(handle, bytes, properties, flags); };
   if (handle == nullptr || properties == nullptr ||
-      properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
+      properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
     return ask();
-  }
   return Here().Take(properties->location.id, bytes, false, [&](uint64_t* made) {
     const CUresult result = ask();
     *made = *handle;
@@ -155,9 +153,8 @@ void* UseInstead(const Place& place, void* found) {
 void* InPlaceOf(const char* symbol, void* found, int version, cuuint64_t flags) {
   constexpr int kWide = 3020, kQueryResult = 12000;
   if (symbol == nullptr || found == nullptr || version < kWide) return found;
-  if (std::strcmp(symbol, "cuGetProcAddress") == 0 && version < kQueryResult) {
+  if (std::strcmp(symbol, "cuGetProcAddress") == 0 && version < kQueryResult)
     return Address(GetProcAddress);
-  }
   const Place* fits = nullptr;
   const bool per_thread = (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0;
   for (const Place& place : kPlaces) {
@@ -170,17 +167,15 @@ void* InPlaceOf(const char* symbol, void* found, int version, cuuint64_t flags) 
 CUresult GetProcAddressV2(const char* symbol, void** entry, int version, cuuint64_t flags,
                           CUdriverProcAddressQueryResult* found) {
   const CUresult result = Driver().cuGetProcAddress_v2(symbol, entry, version, flags, found);
-  if (result == CUDA_SUCCESS && entry != nullptr) {
+  if (result == CUDA_SUCCESS && entry != nullptr)
     *entry = InPlaceOf(symbol, *entry, version, flags);
-  }
   return result;
 }
 
 CUresult GetProcAddress(const char* symbol, void** entry, int version, cuuint64_t flags) {
   const CUresult result = Driver().cuGetProcAddress(symbol, entry, version, flags);
-  if (result == CUDA_SUCCESS && entry != nullptr) {
+  if (result == CUDA_SUCCESS && entry != nullptr)
     *entry = InPlaceOf(symbol, *entry, version, flags);
-  }
   return result;
 }
 
@@ -196,14 +191,11 @@ bool IsDrivers(void* function) {
 
 void* LibraryMemory::Instead(const char* name, void* found) {
   if (found == nullptr || name == nullptr || std::strncmp(name, "cu", 2) != 0 ||
-      Watching() == nullptr) {
+      Watching() == nullptr)
     return found;
-  }
-  for (const Place& place : kPlaces) {
-    if (std::strcmp(place.exported, name) == 0) {
+  for (const Place& place : kPlaces)
+    if (std::strcmp(place.exported, name) == 0)
       return IsDrivers(found) ? UseInstead(place, found) : found;
-    }
-  }
   return found;
 }
 

@@ -26,27 +26,20 @@ void MemorySwap::TellDone(SwapOutcome outcome, Ns took, uint64_t moved_bytes) {
 }
 
 void MemorySwap::TellMoved(DeviceMemory& memory) {
-  for (int device = 0; device < devices_; ++device) {
+  for (int device = 0; device < devices_; ++device)
     hooks_.tell(control::Moved{.device = device, .out_bytes = memory.out_bytes(device)});
-  }
 }
 
 bool MemorySwap::Admit() {
   State state = state_.load(std::memory_order_acquire);
   if (state == State::kIn) {
-    if (!swaps_) {
-      return true;
-    }
+    if (!swaps_) return true;
     touched_ = true;
     asked_ = false;
-    if (std::exchange(notified_idle_, false)) {
-      hooks_.tell(control::Idle{.is_idle = false});
-    }
+    if (std::exchange(notified_idle_, false)) hooks_.tell(control::Idle{.is_idle = false});
     return true;
   }
-  if (state == State::kOut && !std::exchange(asked_, true)) {
-    hooks_.tell(control::WantIn{});
-  }
+  if (state == State::kOut && !std::exchange(asked_, true)) hooks_.tell(control::WantIn{});
   NoteBlocked(state);
   return false;
 }
@@ -58,9 +51,7 @@ bool MemorySwap::AdmitReturn() {
 }
 
 void MemorySwap::NoteBlocked(State state) {
-  if (state == State::kDraining && blocked_at_.load() == kNever) {
-    blocked_at_.store(hooks_.now());
-  }
+  if (state == State::kDraining && blocked_at_.load() == kNever) blocked_at_.store(hooks_.now());
 }
 
 Ns MemorySwap::DrainEnd() const {
@@ -76,9 +67,7 @@ void MemorySwap::EndDrain() {
 }
 
 void MemorySwap::NoteReturn(SwapGround& ground) {
-  if (state_.load(std::memory_order_acquire) == State::kOut) {
-    TellMoved(ground.SwappedMemory());
-  }
+  if (state_.load(std::memory_order_acquire) == State::kOut) TellMoved(ground.SwappedMemory());
 }
 
 void MemorySwap::Fence(SwapGround& ground) {
@@ -96,11 +85,10 @@ void MemorySwap::Fence(SwapGround& ground) {
 
 void MemorySwap::Serve(SwapGround& ground) {
   State state = state_.load(std::memory_order_acquire);
-  if (state == State::kIn && swaps_) {
+  if (state == State::kIn && swaps_)
     WatchIdle(ground);
-  } else if (state == State::kDraining) {
+  else if (state == State::kDraining)
     Drain(ground);
-  }
 }
 
 // A pause of the program's is no idleness while its work runs.
@@ -116,20 +104,15 @@ void MemorySwap::WatchIdle(SwapGround& ground) {
       fencing_ = false;
       notified_idle_ = ground.Quiet();
       quiet_since_ = now;
-      if (notified_idle_) {
-        hooks_.tell(control::Idle{.is_idle = true});
-      }
+      if (notified_idle_) hooks_.tell(control::Idle{.is_idle = true});
     }
     return;
   }
-  if (notified_idle_) {
-    return;
-  }
-  if (!ground.Quiet()) {
+  if (notified_idle_) return;
+  if (!ground.Quiet())
     quiet_since_ = now;
-  } else if (now - quiet_since_ >= kQuiet) {
+  else if (now - quiet_since_ >= kQuiet)
     Fence(ground);
-  }
 }
 
 void MemorySwap::Drain(SwapGround& ground) {
@@ -139,9 +122,7 @@ void MemorySwap::Drain(SwapGround& ground) {
     drains_to_split_ = splits();
     fencing_ = false;
   }
-  if (!fencing_) {
-    Fence(ground);
-  }
+  if (!fencing_) Fence(ground);
   if (reached_.load(std::memory_order_acquire) == fence_ && ground.Quiet()) {
     EndDrain();
     contexts_ = ground.Contexts();
@@ -171,9 +152,8 @@ void MemorySwap::Drain(SwapGround& ground) {
 
 bool MemorySwap::Split(int device) {
   std::unique_lock lock(mutex_);
-  if (state_.load(std::memory_order_acquire) != State::kIn || splitting_ || stopped_) {
+  if (state_.load(std::memory_order_acquire) != State::kIn || splitting_ || stopped_)
     return false;  // what it asked for was refused while it was moving: it may ask again
-  }
   splitting_ = Splitting{device};
   patience_ns_ = kSplitPatience;
   waiting_splits_.fetch_add(1);
@@ -202,18 +182,14 @@ void MemorySwap::EndSplit(bool gained) {
   std::optional<control::SwapOut> out;
   {
     std::lock_guard lock(mutex_);
-    if (!splits()) {
-      return;  // stopped
-    }
+    if (!splits()) return;  // stopped
     splitting_->is_over = true;
     splitting_->gained = gained;
     out = std::exchange(asked_out_, {});
     state_.store(State::kIn, std::memory_order_release);
   }
   split_over_.notify_all();
-  if (out) {
-    OnMessage(*out);
-  }
+  if (out) OnMessage(*out);
   hooks_.wake();
 }
 
@@ -235,9 +211,7 @@ void MemorySwap::MoveOut(DeviceMemory& memory) {
   Ns begin = hooks_.now();
   DeviceMemory::Moved moved = memory.MoveOut(contexts_, slabs_);
   bool stayed = moved.bytes == 0 && moved.result != CUDA_SUCCESS;
-  if (stayed) {
-    slabs_.Trim();
-  }
+  if (stayed) slabs_.Trim();
   TellMoved(memory);
   auto outcome = stayed ? SwapOutcome::kStayed : SwapOutcome::kOut;
   state_.store(stayed ? State::kIn : State::kOut, std::memory_order_release);
@@ -249,9 +223,7 @@ void MemorySwap::MoveIn(DeviceMemory& memory, bool keep) {
   Ns begin = hooks_.now();
   DeviceMemory::Moved moved = memory.MoveIn(contexts_, slabs_);
   bool is_in = moved.result == CUDA_SUCCESS;
-  if (is_in && !keep) {
-    slabs_.Trim();
-  }
+  if (is_in && !keep) slabs_.Trim();
   TellMoved(memory);
   if (!is_in && moved.result != CUDA_ERROR_OUT_OF_MEMORY) {  // nothing will work for it any more
     hooks_.end({Code::kInternal, "its memory could not be put back: the device answers code " +
@@ -284,9 +256,7 @@ void MemorySwap::OnMessage(const control::SwapIn& message) {
 
 Ns MemorySwap::ServeAt() const {
   State state = state_.load(std::memory_order_acquire);
-  if (state == State::kDraining) {
-    return DrainEnd();  // 0: at once
-  }
+  if (state == State::kDraining) return DrainEnd();  // 0: at once
   return state == State::kIn && swaps_ && !notified_idle_ && !fencing_ ? quiet_since_ + kQuiet
                                                                        : kNever;
 }

@@ -14,9 +14,7 @@ constexpr size_t kMaxListBytes = 16u << 20;
 
 uint64_t ShareList::bytes() const {
   uint64_t total = 0;
-  for (const Piece& piece : pieces) {
-    total += piece.bytes;
-  }
+  for (const Piece& piece : pieces) total += piece.bytes;
   return total;
 }
 
@@ -50,9 +48,7 @@ CUresult ShareMemory(const DriverApi& api, MemoryBroker& broker,
   int descriptor = -1;
   CUresult result = api.cuMemExportToShareableHandle(&descriptor, native,
                                                      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
-  if (result != CUDA_SUCCESS) {
-    return result;
-  }
+  if (result != CUDA_SUCCESS) return result;
   Status shared = broker.Share(descriptor, device, bytes, token);
   close(descriptor);
   if (!shared.ok()) {
@@ -64,9 +60,7 @@ CUresult ShareMemory(const DriverApi& api, MemoryBroker& broker,
 
 Status ShareBytes(MemoryBroker& broker, const std::vector<std::byte>& bytes, ShareToken* token) {
   int file = MakeMemoryFile("farcall-shared", bytes);
-  if (file < 0) {
-    return {Code::kUnavailable, "no memory for what is to be shared"};
-  }
+  if (file < 0) return {Code::kUnavailable, "no memory for what is to be shared"};
   Status shared = broker.Share(file, 0, 0, token);
   close(file);
   return shared;
@@ -83,9 +77,7 @@ Status ReadShared(MemoryBroker& broker, const ShareToken& token, std::vector<std
           : ReadMemoryFile(shared.descriptor, kMaxListBytes);
   close(shared.descriptor);
   broker.DropShared(token);
-  if (!read.ok()) {
-    return read.status();
-  }
+  if (!read.ok()) return read.status();
   *bytes = std::move(*read);
   return {};
 }

@@ -26,9 +26,7 @@ class UseMeter {
   // That much unspent credit is about to be refunded. It is told before the refund, so that nobody
   // counts it both as free and as unspent; Unspent() follows the refund.
   void Returning(int device, uint64_t bytes) {
-    if (device < 0 || !tell_) {
-      return;
-    }
+    if (device < 0 || !tell_) return;
     std::lock_guard lock(mutex_);
     Use& use = uses_[device];
     TellLocked(device, &use, use.unspent - static_cast<int64_t>(bytes));
@@ -52,17 +50,13 @@ class UseMeter {
   };
 
   void Change(int device, int64_t charged, int64_t unspent) {
-    if (device < 0) {
-      return;  // host memory
-    }
+    if (device < 0) return;  // host memory
     std::lock_guard lock(mutex_);
     Use& use = uses_[device];
     use.charged += charged;
     use.unspent += unspent;
     use.peak = std::max(use.peak, use.charged - use.unspent);
-    if (tell_) {
-      TellLocked(device, &use, use.unspent);
-    }
+    if (tell_) TellLocked(device, &use, use.unspent);
   }
 
   void TellLocked(int device, Use* use, int64_t unspent) {

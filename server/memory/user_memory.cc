@@ -58,15 +58,11 @@ CUresult UserMemory::Create(int device, uint64_t bytes, uint32_t flags,
 }
 
 CUresult UserMemory::Export(PhysicalMemory& memory, ShareToken* token, std::string* detail) {
-  if (!memory.exportable) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (!memory.exportable) return CUDA_ERROR_INVALID_VALUE;
   if (!memory.shared) {
     CUresult result = ShareMemory(api_, broker_, memory.native, memory.device, memory.bytes,
                                   &memory.token, detail);
-    if (result != CUDA_SUCCESS) {
-      return result;
-    }
+    if (result != CUDA_SUCCESS) return result;
     memory.shared = true;
   }
   *token = memory.token;
@@ -100,15 +96,11 @@ CUresult UserMemory::Import(const ShareToken& token, std::unique_ptr<PhysicalMem
 }
 
 void UserMemory::Release(PhysicalMemory& memory) {
-  if (memory.multicast != nullptr) {
-    return ReleaseMulticast(memory);
-  }
+  if (memory.multicast != nullptr) return ReleaseMulticast(memory);
   api_.cuMemRelease(memory.native);
   if (memory.shared) {
     broker_.DropShared(memory.token);
-    if (!memory.imported) {
-      broker_.use().Charged(memory.device, -static_cast<int64_t>(memory.bytes));
-    }
+    if (!memory.imported) broker_.use().Charged(memory.device, -static_cast<int64_t>(memory.bytes));
   } else {
     broker_.Refund(memory.device, memory.bytes);
   }
@@ -116,9 +108,7 @@ void UserMemory::Release(PhysicalMemory& memory) {
 
 bool UserMemory::OverlapsLocked(uint64_t address, uint64_t bytes) const {
   auto next = mappings_.lower_bound(address);
-  if (next != mappings_.end() && next->first - address < bytes) {
-    return true;
-  }
+  if (next != mappings_.end() && next->first - address < bytes) return true;
   return next != mappings_.begin() &&
          address - std::prev(next)->first < std::prev(next)->second.bytes;
 }
@@ -149,14 +139,10 @@ bool UserMemory::Unmap(uint64_t address, uint64_t bytes, CUresult* result) {
     left -= at->second.bytes;
     ++at;
   }
-  if (left != 0 || bytes == 0) {
-    return false;
-  }
+  if (left != 0 || bytes == 0) return false;
   *result = api_.cuMemUnmap(address, bytes);
   if (*result == CUDA_SUCCESS) {
-    for (auto mapping = first; mapping != at; ++mapping) {
-      --*mapping->second.memory->mappings;
-    }
+    for (auto mapping = first; mapping != at; ++mapping) --*mapping->second.memory->mappings;
     mappings_.erase(first, at);
   }
   return true;
@@ -166,15 +152,12 @@ bool UserMemory::SetAccess(uint64_t address, uint64_t bytes, const CUmemAccessDe
                            CUresult* result) {
   std::lock_guard lock(mutex_);
   auto at = mappings_.upper_bound(address);
-  if (bytes == 0 || at == mappings_.begin()) {
-    return false;
-  }
+  if (bytes == 0 || at == mappings_.begin()) return false;
   auto first = --at;
   for (uint64_t next = address; next - address < bytes; ++at) {
     if (at == mappings_.end() || at->first > next || next - at->first >= at->second.bytes ||
-        at->second.lent) {
+        at->second.lent)
       return false;
-    }
     next = at->first + at->second.bytes;
   }
   *result = api_.cuMemSetAccess(address, bytes, &access, 1);
@@ -191,19 +174,14 @@ bool UserMemory::SetAccess(uint64_t address, uint64_t bytes, const CUmemAccessDe
 bool UserMemory::Contains(uint64_t address, uint64_t bytes) const {
   std::lock_guard lock(mutex_);
   auto at = mappings_.upper_bound(address);
-  if (at == mappings_.begin()) {
-    return false;
-  }
+  if (at == mappings_.begin()) return false;
   --at;
   for (uint64_t next = address;;) {
     if (at == mappings_.end() || at->first > next || next - at->first >= at->second.bytes ||
-        !at->second.accessible) {
+        !at->second.accessible)
       return false;
-    }
     next = at->first + at->second.bytes;
-    if (bytes <= next - address) {
-      return true;
-    }
+    if (bytes <= next - address) return true;
     ++at;
   }
 }
@@ -211,24 +189,18 @@ bool UserMemory::Contains(uint64_t address, uint64_t bytes) const {
 CUresult UserMemory::MapLent(const std::vector<std::byte>& list, uint64_t address, uint64_t bytes,
                              Lent* lent, int* device, std::string* detail) {
   ShareList pieces;
-  if (!DecodeShareList(list, &pieces) || pieces.bytes() != bytes) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (!DecodeShareList(list, &pieces) || pieces.bytes() != bytes) return CUDA_ERROR_INVALID_VALUE;
   for (const ShareList::Piece& piece : pieces.pieces) {
     std::unique_ptr<PhysicalMemory> chunk;
     CUresult result = Import(piece.token, &chunk, detail);
-    if (result != CUDA_SUCCESS) {
-      return result;
-    }
+    if (result != CUDA_SUCCESS) return result;
     uint64_t at = address + lent->bytes;
     *device = chunk->device;
     lent->chunks.push_back(std::move(chunk));
     PhysicalMemory& memory = *lent->chunks.back();
     result = memory.bytes != piece.bytes ? CUDA_ERROR_INVALID_VALUE
                                          : api_.cuMemMap(at, piece.bytes, 0, memory.native, 0);
-    if (result != CUDA_SUCCESS) {
-      return result;
-    }
+    if (result != CUDA_SUCCESS) return result;
     ++*memory.mappings;
     lent->bytes += piece.bytes;
   }
@@ -239,12 +211,8 @@ CUresult UserMemory::MapLent(const std::vector<std::byte>& list, uint64_t addres
 }
 
 void UserMemory::UnmapLent(uint64_t address, Lent& lent) {
-  if (lent.bytes != 0) {
-    api_.cuMemUnmap(address, lent.bytes);
-  }
-  for (std::unique_ptr<PhysicalMemory>& chunk : lent.chunks) {
-    Release(*chunk);
-  }
+  if (lent.bytes != 0) api_.cuMemUnmap(address, lent.bytes);
+  for (std::unique_ptr<PhysicalMemory>& chunk : lent.chunks) Release(*chunk);
 }
 
 CUresult UserMemory::OpenIpc(const ShareToken& token, uint64_t address, uint64_t bytes, int* device,
@@ -280,9 +248,7 @@ void UserMemory::CloseIpc(uint64_t address) {
   {
     std::lock_guard lock(mutex_);
     auto found = lent_.find(address);
-    if (found == lent_.end()) {
-      return;
-    }
+    if (found == lent_.end()) return;
     lent = std::move(found->second);
     lent_.erase(found);
     mappings_.erase(mappings_.lower_bound(address), mappings_.lower_bound(address + lent.bytes));

@@ -71,9 +71,8 @@ class NvmlAnswer {
   std::vector<T> Array(int64_t count) {
     std::span<const std::byte> run = in_.GetBytes();
     if (count <= 0 || static_cast<size_t>(count) > kMaxNvmlItems ||
-        run.size() != static_cast<size_t>(count) * sizeof(T)) {
+        run.size() != static_cast<size_t>(count) * sizeof(T))
       in_.Fail();
-    }
     std::vector<T> items(in_.ok() ? static_cast<size_t>(count) : 0);
     if (!items.empty()) std::memcpy(items.data(), run.data(), run.size());
     return items;

@@ -80,18 +80,16 @@ NvmlService::Known NvmlService::Answer(std::span<const std::byte> question) {
     return known;
   }
   known.status = kNvmlTable[answer.call()].answer(answer);
-  if (known.status == NVML_SUCCESS) {
+  if (known.status == NVML_SUCCESS)
     known.outputs.assign(answer.outputs().begin(), answer.outputs().end());
-  }
   return known;
 }
 
 std::vector<NvmlService::Known> NvmlService::AskLibrary(const NvmlQuestions& questions) {
   if (!loaded_) Load();
   std::vector<Known> known(questions.size());
-  for (size_t i = 0; i < questions.size(); ++i) {
+  for (size_t i = 0; i < questions.size(); ++i)
     if (!IsOfTenant(questions[i])) known[i] = Answer(questions[i]);
-  }
   return known;
 }
 
@@ -102,9 +100,8 @@ std::vector<std::byte> NvmlService::Reply(const NvmlQuestions& questions,
   for (size_t i = 0; i < questions.size(); ++i) {
     if (IsOfTenant(questions[i])) known[i] = Answer(questions[i]);
     size_t for_the_rest = 16 * (questions.size() - i);
-    if (out.bytes().size() + known[i].outputs.size() + for_the_rest > kMaxReplyBytes) {
+    if (out.bytes().size() + known[i].outputs.size() + for_the_rest > kMaxReplyBytes)
       known[i] = {NVML_ERROR_MEMORY, {}};
-    }
     out.Put<int64_t>(known[i].status);
     out.PutBytes(known[i].outputs.data(), known[i].outputs.size());
     out.mutable_bytes().resize(AlignUp(out.bytes().size(), 8));
@@ -146,13 +143,12 @@ std::span<const std::byte> NvmlAnswer::VersionedRun() {
 }
 
 bool NvmlAnswer::ReadyWith(bool has_function) {
-  if (!in_.Done()) {
+  if (!in_.Done())
     refusal_ = NVML_ERROR_INVALID_ARGUMENT;
-  } else if (refusal_ == NVML_SUCCESS && service_.unavailable() != NVML_SUCCESS) {
+  else if (refusal_ == NVML_SUCCESS && service_.unavailable() != NVML_SUCCESS)
     refusal_ = static_cast<nvmlReturn_t>(service_.unavailable());
-  } else if (refusal_ == NVML_SUCCESS && !has_function) {
+  else if (refusal_ == NVML_SUCCESS && !has_function)
     refusal_ = NVML_ERROR_NOT_SUPPORTED;
-  }
   return refusal_ == NVML_SUCCESS;
 }
 

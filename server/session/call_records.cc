@@ -15,9 +15,7 @@ class CallRecords::One final : public RecordPipeline::Call {
       : records_(records), record_(record), info_(info), row_(row), call_(call) {}
 
   uint64_t Work() override {
-    if (!records_.gate_.engaged() || call_.context == nullptr) {
-      return 0;
-    }
+    if (!records_.gate_.engaged() || call_.context == nullptr) return 0;
     const uint64_t key = WorkKey(record_);
     // Captured, it costs nothing now: that must not be learnt for when it runs.
     return key != 0 && records_.session_.streams().captures() > 0 ? ~key : key;
@@ -70,9 +68,7 @@ void CallRecords::SubmitToHelper(const RecordView& record, ContextState* context
                                  const DispatchRow& row) {
   // Graphs stay as they are while a slow call has one.
   std::shared_ptr<void> held;
-  if (InfoOf(record.header.call).touches_graphs) {
-    held = pipeline_.HoldGraphs();
-  }
+  if (InfoOf(record.header.call).touches_graphs) held = pipeline_.HoldGraphs();
   auto header = std::make_shared<RecordHeader>(record.header);
   auto body = std::make_shared<std::vector<std::byte>>(record.body.begin(), record.body.end());
   session_.OnHelper(
@@ -83,12 +79,8 @@ void CallRecords::SubmitToHelper(const RecordView& record, ContextState* context
         call.context = context;
         CurrentContext::Set(api_, context == nullptr ? nullptr : context->native);
         Status status = row.serve(call);
-        if (status.ok()) {
-          status = call.RejectStatus();
-        }
-        if (!status.ok()) {
-          return end_(status);
-        }
+        if (status.ok()) status = call.RejectStatus();
+        if (!status.ok()) return end_(status);
         session_.Finish(call);
       },
       record.body.size());

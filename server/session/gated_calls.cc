@@ -20,9 +20,7 @@ uint64_t Mix(uint64_t key, uint64_t word) {
 
 uint64_t WorkKey(const RecordView& record) {
   const CallInfo& info = InfoOf(record.header.call);
-  if (!info.TakesDeviceTime()) {
-    return 0;
-  }
+  if (!info.TakesDeviceTime()) return 0;
   const size_t telling = std::min<size_t>(info.alike_bytes, record.body.size());
   uint64_t key = Mix(1, record.header.call);
   for (size_t at = 0; at < telling; at += sizeof(uint64_t)) {
@@ -30,9 +28,7 @@ uint64_t WorkKey(const RecordView& record) {
     std::memcpy(&word, record.body.data() + at, std::min(sizeof(word), telling - at));
     key = Mix(key, word);
   }
-  if (info.alike_bytes == 0) {
-    key = Mix(key, std::bit_width(record.body.size()));
-  }
+  if (info.alike_bytes == 0) key = Mix(key, std::bit_width(record.body.size()));
   return key | 1;
 }
 

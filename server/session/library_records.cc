@@ -19,9 +19,7 @@ bool ReadHeader(Reader& in, LibraryHeader* header) {
   header->major = in.Get<uint8_t>();
   header->function = in.Get<uint16_t>();
   header->pointer_mode = in.Get<uint8_t>();
-  for (uint8_t& reserved : header->reserved) {
-    reserved = in.Get<uint8_t>();
-  }
+  for (uint8_t& reserved : header->reserved) reserved = in.Get<uint8_t>();
   return in.ok() && header->library != 0 &&
          header->library <= static_cast<uint8_t>(LibraryId::kLast);
 }
@@ -52,9 +50,8 @@ std::string FunctionsOf(const LibraryTable& table, const LoadedLibrary& loaded) 
   for (uint16_t id = 0; id < table.count; ++id) {
     const LibraryRow& row = table.rows[id];
     if (id == kLibraryOpen ||
-        (row.serve != nullptr && (row.apart || loaded.functions[id] != nullptr))) {
+        (row.serve != nullptr && (row.apart || loaded.functions[id] != nullptr)))
       bits[id / 8] = static_cast<char>(bits[id / 8] | 1 << id % 8);
-    }
   }
   return bits;
 }
@@ -64,9 +61,7 @@ std::function<void()> AnswerFile(ServeCall& call) {
   const auto file = call.in.Get<uint32_t>();
   call.in.Get<uint32_t>();
   const auto from = call.in.Get<uint64_t>();
-  if (!call.in.Done()) {
-    call.Reject("a file's piece");
-  }
+  if (!call.in.Done()) call.Reject("a file's piece");
   return [&session = call.session, header = call.header, file, from] {
     uint64_t whole = 0;
     std::string piece;
@@ -87,15 +82,12 @@ class LibraryRecords::One final : public RecordPipeline::Call {
   One(LibraryRecords& records, const RecordView& record, const LibraryHeader& header,
       const LibraryRow& row, ServeCall& call)
       : records_(records), record_(record), header_(header), row_(row), call_(call) {
-    if (row.works && header_.stream == 0) {
+    if (row.works && header_.stream == 0)
       header_.stream = kLegacyStream;  // where the library works that is told of none
-    }
   }
 
   uint64_t Work() override {
-    if (!row_.works || !records_.gate_.engaged()) {
-      return 0;
-    }
+    if (!row_.works || !records_.gate_.engaged()) return 0;
     const uint64_t key = WorkOf(header_, record_.body);
     // Captured, it costs nothing now: that must not be learnt for when it runs.
     return !row_.slow && records_.session_.streams().captures() > 0 ? ~key : key;
@@ -109,9 +101,8 @@ class LibraryRecords::One final : public RecordPipeline::Call {
     CUstream stream = nullptr;
     if (header_.stream != 0) {
       stream = call_.ResolveStream(header_.stream);
-      if (call_.ready() && row_.blocks && !records_.IsIdle(call_, header_.stream)) {
+      if (call_.ready() && row_.blocks && !records_.IsIdle(call_, header_.stream))
         call_.stalled = call_.turn.awaits_bytes = true;
-      }
     }
     library_.emplace(call_, records_.loader_,
                      *FindLibraryTable(static_cast<LibraryId>(header_.library)), header_, stream);
@@ -130,11 +121,10 @@ class LibraryRecords::One final : public RecordPipeline::Call {
   }
 
   void Finish() override {
-    if (library_.has_value()) {
+    if (library_.has_value())
       records_.Answer(*library_, header_);
-    } else {
+    else
       records_.session_.Finish(call_);
-    }
   }
 
  private:
@@ -148,12 +138,8 @@ class LibraryRecords::One final : public RecordPipeline::Call {
 
 void LibraryRecords::Answer(LibraryCall& library, const LibraryHeader& header) {
   ServeCall& call = library.base();
-  if (call.result == CUDA_SUCCESS) {
-    library.Finish();
-  }
-  if (call.parked) {
-    return;
-  }
+  if (call.result == CUDA_SUCCESS) library.Finish();
+  if (call.parked) return;
   if (call.result == CUDA_SUCCESS && library.status != 0 && (call.header.flags & kWantReply) == 0) {
     Builder body;
     body.Put<uint64_t>(library.failed_object());
@@ -201,29 +187,20 @@ void LibraryRecords::ServeBlob(ServeCall& call, const LibraryHeader& header) {
   if (header.function == kLibraryTake) {
     const auto from = call.in.Get<uint64_t>();
     std::string piece;
-    if (!call.in.Done()) {
-      return call.Reject("a blob's piece");
-    }
-    if (!blobs.Take(blob, from, &piece)) {
-      call.result = CUDA_ERROR_INVALID_VALUE;
-    }
+    if (!call.in.Done()) return call.Reject("a blob's piece");
+    if (!blobs.Take(blob, from, &piece)) call.result = CUDA_ERROR_INVALID_VALUE;
     call.out.Put<int32_t>(0);
     call.out.Put<uint32_t>(0);
     call.out.PutString(piece);
     return session_.Finish(call);
   }
   std::span<const std::byte> bytes;
-  if (header.function == kLibraryPut) {
-    bytes = call.in.GetBytes();
-  }
-  if (!call.in.Done()) {
-    return call.Reject("a blob's bytes");
-  }
-  if (header.function == kLibraryDrop) {
+  if (header.function == kLibraryPut) bytes = call.in.GetBytes();
+  if (!call.in.Done()) return call.Reject("a blob's bytes");
+  if (header.function == kLibraryDrop)
     blobs.Drop(blob);
-  } else {
+  else
     blobs.Append(blob, bytes);  // what is too large is missed by the call that names it
-  }
   call.out.Put<int32_t>(0);
   call.out.Put<uint32_t>(0);
   session_.Finish(call);
@@ -245,9 +222,7 @@ Status LibraryRecords::SubmitApart(const RecordView& record, const LibraryHeader
                             nullptr);
         row.serve(library);
         Status status = call.RejectStatus();
-        if (!status.ok()) {
-          return end_(status);
-        }
+        if (!status.ok()) return end_(status);
         Answer(library, header);
       },
       record.body.size());
@@ -266,9 +241,7 @@ bool LibraryRecords::ServeQuestion(ServeCall& call, const LibraryHeader& header,
   }
   if (header.function == kLibraryFile) {
     std::function<void()> answer = AnswerFile(call);
-    if (!call.rejected()) {
-      session_.OnLibraryHelper(std::move(answer));
-    }
+    if (!call.rejected()) session_.OnLibraryHelper(std::move(answer));
     return true;
   }
   return false;
@@ -282,9 +255,7 @@ Status LibraryRecords::Serve(const RecordView& record, Turn& turn, Served* serve
             "session call " + std::to_string(record.header.call) + ": kLibrary's header"};
   }
   const LibraryTable* table = FindLibraryTable(static_cast<LibraryId>(header.library));
-  if (table != nullptr && ServeQuestion(call, header, *table)) {
-    return call.RejectStatus();
-  }
+  if (table != nullptr && ServeQuestion(call, header, *table)) return call.RejectStatus();
   const LibraryRow* row =
       table != nullptr && header.function < table->count ? &table->rows[header.function] : nullptr;
   if (row == nullptr || row->serve == nullptr) {
@@ -292,9 +263,7 @@ Status LibraryRecords::Serve(const RecordView& record, Turn& turn, Served* serve
                     "no such function of that library");
     return {};
   }
-  if (row->apart) {
-    return SubmitApart(record, header, *row);
-  }
+  if (row->apart) return SubmitApart(record, header, *row);
   One one(*this, record, header, *row, call);
   return pipeline_.Pass(
       call,
@@ -306,13 +275,9 @@ Status LibraryRecords::Serve(const RecordView& record, Turn& turn, Served* serve
 // stream waits for may come by the log.
 bool LibraryRecords::IsIdle(ServeCall& call, uint64_t wire_stream) {
   StreamState* stream = call.FindStream(wire_stream);
-  if (stream == nullptr || session_.streams().capturing(stream->native)) {
-    return true;
-  }
+  if (stream == nullptr || session_.streams().capturing(stream->native)) return true;
   CUresult state = api_.cuStreamQuery(stream->native);
-  if (state != CUDA_ERROR_NOT_READY) {
-    return true;
-  }
+  if (state != CUDA_ERROR_NOT_READY) return true;
   if (call.turn.progress == 0) {
     call.turn.progress = 1;
     CUresult result = CUDA_SUCCESS;
@@ -345,9 +310,7 @@ Status LibraryRecords::SubmitSlow(const ServeCall& asked, const RecordView& reco
                                   const LibraryHeader& header, const LibraryRow& row,
                                   uint64_t admitted) {
   std::shared_ptr<WorkGate::SlowWork> work;
-  if (admitted != 0) {
-    work = gate_.StartSlow(asked.context->device, admitted);
-  }
+  if (admitted != 0) work = gate_.StartSlow(asked.context->device, admitted);
   if (row.works) {  // on the helper a library works on the default stream
     session_.streams().MarkActive(asked.context->legacy);
     session_.streams().NoteWork(asked.context->legacy);
@@ -370,9 +333,7 @@ Status LibraryRecords::SubmitSlow(const ServeCall& asked, const RecordView& reco
                         header, nullptr);
     row.serve(library);
     Status status = call.RejectStatus();
-    if (!status.ok()) {
-      return end_(status);
-    }
+    if (!status.ok()) return end_(status);
     Answer(library, header);
   };
   session_.OnLibraryHelper(

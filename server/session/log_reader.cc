@@ -22,31 +22,21 @@ LogReader::~LogReader() {
     stopping_ = true;
     changed_.notify_all();
   }
-  if (thread_.joinable()) {
-    thread_.join();
-  }
-  if (wake_fd_ >= 0) {
-    close(wake_fd_);
-  }
+  if (thread_.joinable()) thread_.join();
+  if (wake_fd_ >= 0) close(wake_fd_);
 }
 
 void LogReader::Start() {
-  if (std::exchange(active_, true)) {
-    return;
-  }
+  if (std::exchange(active_, true)) return;
   std::lock_guard lock(mutex_);
   wanted_ = true;
   in_order_ = false;
-  if (!thread_.joinable()) {
-    thread_ = std::thread([this] { Run(); });
-  }
+  if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
   changed_.notify_all();
 }
 
 void LogReader::Stop() {
-  if (!std::exchange(active_, false)) {
-    return;
-  }
+  if (!std::exchange(active_, false)) return;
   std::unique_lock lock(mutex_);
   wanted_ = false;
   changed_.notify_all();
@@ -98,9 +88,7 @@ void LogReader::OnFrame(const FrameView& frame) {
     const auto whole = frame.records.subspan(seen, record.header.bytes);
     seen += record.header.bytes;
     const Early early = in_order_ ? Early::kKept : serve_early_(record);
-    if (early != Early::kServed) {
-      rest.bytes.insert(rest.bytes.end(), whole.begin(), whole.end());
-    }
+    if (early != Early::kServed) rest.bytes.insert(rest.bytes.end(), whole.begin(), whole.end());
     in_order_ |= early == Early::kKeptFirst;
   }
   // A tail that is no record is for who serves the rest to refuse.

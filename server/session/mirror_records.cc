@@ -23,9 +23,8 @@ Status SessionLoop::ServeHostMemory(const RecordHeader& header, Reader& in, bool
   auto address = in.Get<uint64_t>();
   auto bytes = in.Get<uint64_t>();
   auto device = in.Get<int32_t>();
-  if (!in.Done() || device >= options_.devices) {
+  if (!in.Done() || device >= options_.devices)
     return Malformed(header, "the body of kHostWindow or kShareHost");
-  }
   // An older client has no mirrors: kMirrored would end its session.
   const bool can = is_shared ? link_->CarriesDescriptors() : options_.client_takes_mirrors;
   if (!can || context == nullptr) {
@@ -35,9 +34,7 @@ Status SessionLoop::ServeHostMemory(const RecordHeader& header, Reader& in, bool
   session_->OnMemoryHelper(
       [this, header, address, bytes, device, is_shared, native = context->native] {
         CurrentContext::Set(api_, native);
-        if (is_shared) {
-          return ShareHost(header, address, bytes, device);
-        }
+        if (is_shared) return ShareHost(header, address, bytes, device);
         std::string detail;
         CUresult made = session_->mirrors().Create(address, bytes, device, &detail);
         session_->Answer(header, made, {}, detail);
@@ -73,19 +70,15 @@ void SessionLoop::ShareHost(const RecordHeader& header, uint64_t address, uint64
 
 Status SessionLoop::ServeHostWindowEnd(const RecordHeader& header, Reader& in, Served* served) {
   auto address = in.Get<uint64_t>();
-  if (!in.Done()) {
-    return Malformed(header, "kHostWindowEnd's body");
-  }
-  if (WaitsForSideQueue(served)) {  // copies from there may be among them
+  if (!in.Done()) return Malformed(header, "kHostWindowEnd's body");
+  if (WaitsForSideQueue(served))  // copies from there may be among them
     return {};
-  }
   ContextState* context = nullptr;
   bool stalled = false;
   session_->contexts().Find(header, session_->helper_busy(), &context, &stalled);
   session_->contexts().MakeCurrent(context);
-  if (!session_->mirrors().Remove(address)) {
+  if (!session_->mirrors().Remove(address))
     return Malformed(header, "kHostWindowEnd of what is not mirrored");
-  }
   return {};
 }
 
@@ -95,12 +88,10 @@ Status SessionLoop::ServeMirrorUp(const RecordHeader& header, Reader& in, Served
   auto bytes = in.Get<uint64_t>();
   std::span<const std::byte> runs = in.GetBytes();
   if (!in.Done() || (transfer != 0 && (!MaskFits(runs.size(), bytes) ||
-                                       !session_->mirrors().MayApply(address, bytes)))) {
+                                       !session_->mirrors().MayApply(address, bytes))))
     return Malformed(header, "kMirrorUp's body");
-  }
-  if (transfer == 0) {
+  if (transfer == 0)
     return session_->mirrors().ApplyRuns(runs) ? Status() : Malformed(header, "kMirrorUp's runs");
-  }
   switch (session_->landing().Check(transfer, 0, bytes, head_.chunks_sent)) {
     case Landing::Cover::kAwaited:
       *served = Served::kStalled;
@@ -111,15 +102,13 @@ Status SessionLoop::ServeMirrorUp(const RecordHeader& header, Reader& in, Served
       break;
   }
   std::vector<Landing::Piece> pieces;
-  if (!session_->landing().Claim(transfer, 0, bytes, false, &pieces)) {
+  if (!session_->landing().Claim(transfer, 0, bytes, false, &pieces))
     return Malformed(header, "kMirrorUp of bytes already used");
-  }
   for (const Landing::Piece& piece : pieces) {
     std::span<const std::byte> mask = runs;
     if (!mask.empty()) {
-      if (piece.offset % 8 != 0) {
+      if (piece.offset % 8 != 0)
         return Malformed(header, "kMirrorUp's chunks, which divide a word of its mask");
-      }
       mask = mask.subspan(piece.offset / 8, MaskBytes(piece.bytes.size()));
     }
     session_->mirrors().Apply(address + piece.offset, piece.bytes, mask);
@@ -130,9 +119,7 @@ Status SessionLoop::ServeMirrorUp(const RecordHeader& header, Reader& in, Served
 
 Status SessionLoop::ServeMirrorDown(const RecordHeader& header, Reader& in) {
   auto from = in.Get<uint64_t>();
-  if (!in.Done()) {
-    return Malformed(header, "kMirrorDown's body");
-  }
+  if (!in.Done()) return Malformed(header, "kMirrorDown's body");
   session_->OnMemoryHelper([this, header, from] {
     Builder out;
     out.Put<uint64_t>(session_->mirror_reports().SendFrom(from));

@@ -16,16 +16,14 @@ Status SessionLoop::ServeNvml(const RecordView& record) {
   auto asked = std::make_shared<Asked>();
   asked->bytes.assign(record.body.begin(), record.body.end());
   RecordHeader header = record.header;
-  if (!SplitNvmlQuestions(asked->bytes, &asked->questions)) {
+  if (!SplitNvmlQuestions(asked->bytes, &asked->questions))
     return Malformed(header, "kNvml's body");
-  }
   if (options_.nvml == nullptr) {
     session_->Answer(header, CUDA_ERROR_NOT_SUPPORTED, {});
     return {};
   }
-  if (nvml_asked_.fetch_add(1) >= kMaxNvmlAsked) {
+  if (nvml_asked_.fetch_add(1) >= kMaxNvmlAsked)
     return Malformed(header, "one kNvml more than may be under way");
-  }
   nvml_helper_.Submit([this, header, asked] {
     auto known = options_.nvml->AskLibrary(asked->questions);
     session_->OnMemoryHelper([this, header, asked, known = std::move(known)]() mutable {

@@ -8,12 +8,9 @@
 namespace farcall::server {
 
 Status SessionLoop::ServeBacklog() {
-  if (session_->side_queue().empty() && backlog_.empty()) {
+  if (session_->side_queue().empty() && backlog_.empty()) return {};
+  if (!session_->side_queue().empty() && options_.swap != nullptr && !options_.swap->Admit())
     return {};
-  }
-  if (!session_->side_queue().empty() && options_.swap != nullptr && !options_.swap->Admit()) {
-    return {};
-  }
   FARCALL_TRY(ServeSideQueue());
   while (!backlog_.empty()) {
     Waiting& next = backlog_.front();
@@ -21,9 +18,7 @@ Status SessionLoop::ServeBacklog() {
     FARCALL_TRY(ServeRecords(std::span(next.bytes).subspan(next.served_bytes), next.chunks_sent,
                              &served_bytes));
     next.served_bytes += served_bytes;
-    if (next.served_bytes < next.bytes.size()) {
-      break;
-    }
+    if (next.served_bytes < next.bytes.size()) break;
     backlog_bytes_ -= next.bytes.size();
     session_->SetBacklogFull(backlog_bytes_ > kMaxBacklogBytes);
     backlog_.pop_front();
@@ -65,18 +60,12 @@ Status SessionLoop::ServeRecords(std::span<const std::byte> records, uint64_t ch
     head_.chunks_sent = chunks_sent;
     head_.Retry();
     FARCALL_TRY(ServeRecord(record, &served));
-    if (served == Served::kStalled && !MoveAside(record)) {
-      return {};
-    }
+    if (served == Served::kStalled && !MoveAside(record)) return {};
     head_.Reset();
     *served_bytes += record.header.bytes;
-    if (ShouldHandOver()) {
-      return {};
-    }
+    if (ShouldHandOver()) return {};
   }
-  if (!cursor.Done()) {
-    return {Code::kMalformed, "a record's length does not fit its frame"};
-  }
+  if (!cursor.Done()) return {Code::kMalformed, "a record's length does not fit its frame"};
   return {};
 }
 
@@ -84,9 +73,7 @@ Status SessionLoop::ServeRecords(std::span<const std::byte> records, uint64_t ch
 // While a stream captures, the latter keep their places: what is captured follows the log.
 bool SessionLoop::MoveAside(const RecordView& record) {
   bool may_leave = head_.awaits_bytes || (head_.blocked && session_->streams().captures() == 0);
-  if (!may_leave || session_->side_queue().bytes() > kMaxBacklogBytes) {
-    return false;
-  }
+  if (!may_leave || session_->side_queue().bytes() > kMaxBacklogBytes) return false;
   std::vector<std::byte> bytes(record.header.bytes);
   std::memcpy(bytes.data(), &record.header, sizeof(record.header));
   std::memcpy(bytes.data() + sizeof(record.header), record.body.data(), record.body.size());
@@ -95,9 +82,8 @@ bool SessionLoop::MoveAside(const RecordView& record) {
 }
 
 Status SessionLoop::ServeRecord(const RecordView& record, Served* served) {
-  if (session_->retained().has_replaced() && !session_->helper_busy()) {
+  if (session_->retained().has_replaced() && !session_->helper_busy())
     session_->retained().DeleteReplaced();
-  }
   // The log stands until a helper has room: the client then waits to send more, and nothing grows.
   if (session_->HelperFull()) {
     *served = Served::kStalled;
@@ -107,9 +93,7 @@ Status SessionLoop::ServeRecord(const RecordView& record, Served* served) {
     *served = Served::kStalled;
     return {};
   }
-  if (record.header.call >= kFirstSessionCall) {
-    return ServeSessionCall(record, head_, served);
-  }
+  if (record.header.call >= kFirstSessionCall) return ServeSessionCall(record, head_, served);
   return calls_.Serve(record, head_, served);
 }
 

@@ -63,9 +63,7 @@ SessionLoop::~SessionLoop() {
 void SessionLoop::Stop(const Status& why) {
   {
     std::lock_guard lock(end_mutex_);
-    if (stop_requested_ || !end_reason_.ok()) {
-      return;  // it ends already, for what came first
-    }
+    if (stop_requested_ || !end_reason_.ok()) return;  // it ends already, for what came first
     stop_request_ = why;
     stop_requested_ = true;
   }
@@ -84,28 +82,21 @@ Status SessionLoop::Run() {
     SpinForCompletions();
     auto deadline = NextDeadline();
     status = ReadLog(deadline);
-    if (!status.ok()) {
-      break;
-    }
+    if (!status.ok()) break;
     session_->ClearWake();
     status = ServeBacklog();
-    if (!status.ok()) {
-      break;
-    }
+    if (!status.ok()) break;
     gate_.Serve();
-    if (options_.swap != nullptr) {
-      options_.swap->Serve(*this);
-    }
+    if (options_.swap != nullptr) options_.swap->Serve(*this);
   }
   reader_.Stop();
   Status reason = status;
   {
     std::lock_guard lock(end_mutex_);
-    if (stop_requested_) {
+    if (stop_requested_)
       reason = stop_request_;
-    } else if (!end_reason_.ok()) {
+    else if (!end_reason_.ok())
       reason = end_reason_;
-    }
   }
   if (!ended_) {
     session_->outbox().Flush();
@@ -116,15 +107,11 @@ Status SessionLoop::Run() {
 
 Clock::time_point SessionLoop::NextDeadline() {
   quota::Ns at = gate_.ServeAt();
-  if (options_.swap != nullptr) {
-    at = std::min(at, options_.swap->ServeAt());
-  }
+  if (options_.swap != nullptr) at = std::min(at, options_.swap->ServeAt());
   // Nothing is under way: whatever may begin wakes this thread.
   const bool is_idle = at == ComputeGate::kNever && backlog_.empty() && !reader_.active() &&
                        session_->completion().idle();
-  if (is_idle) {
-    return Clock::time_point::max();
-  }
+  if (is_idle) return Clock::time_point::max();
   auto deadline = Clock::now() + milliseconds(1000);
   return at == ComputeGate::kNever
              ? deadline
@@ -135,47 +122,36 @@ Clock::time_point SessionLoop::NextDeadline() {
 // Where it is not, as beside long kernels, that thread looks alone.
 void SessionLoop::SpinForCompletions() {
   Completion& completion = session_->completion();
-  if (completion.idle()) {
-    return;
-  }
+  if (completion.idle()) return;
   bool all_reached = Spin(spin_, [&completion] {
     completion.Poll(false);
     return completion.idle();
   });
-  if (all_reached) {
-    return;
-  }
-  if (std::exchange(kicked_order_, completion.last_order()) != completion.last_order()) {
+  if (all_reached) return;
+  if (std::exchange(kicked_order_, completion.last_order()) != completion.last_order())
     completion.Kick();
-  }
 }
 
 Status SessionLoop::ReadLog(Clock::time_point deadline) {
   pollfd wake{session_->wake_fd(), POLLIN, 0};
   const bool has_read = reader_.active();
-  if (session_->host_calls().expected()) {
+  if (session_->host_calls().expected())
     reader_.Start();
-  } else {
+  else
     reader_.Stop();
-  }
   Status status;
   if (has_read) {
     std::vector<ReadRecords> read;
     status = reader_.Take(backlog_.empty(), &read);
-    for (ReadRecords& records : read) {
-      PutBack(std::move(records.bytes), records.chunks_sent);
-    }
-    if (!read.empty() || !status.ok()) {
-      return status;
-    }
+    for (ReadRecords& records : read) PutBack(std::move(records.bytes), records.chunks_sent);
+    if (!read.empty() || !status.ok()) return status;
   }
-  if (session_->backlog_full()) {
+  if (session_->backlog_full())
     poll(&wake, 1, 100);
-  } else if (reader_.active()) {
+  else if (reader_.active())
     PollUntil({&wake, 1}, deadline);
-  } else {
+  else
     status = link_->Pump(deadline, session_->wake_fd());
-  }
   return status.code() == Code::kTimeout ? Status() : status;
 }
 
@@ -201,9 +177,7 @@ LogReader::Early SessionLoop::ServeEarly(const RecordView& record) {
 }
 
 Status SessionLoop::OnFrame(const FrameView& frame) {
-  if (stop_requested_) {
-    return {};
-  }
+  if (stop_requested_) return {};
   if (reader_.IsCurrent()) {
     reader_.OnFrame(frame);
     return {};
@@ -247,9 +221,7 @@ void SessionLoop::OnReattached() {}
 void SessionLoop::OnClosed(const Status& why) {
   {
     std::lock_guard lock(end_mutex_);
-    if (end_reason_.ok()) {
-      end_reason_ = why;
-    }
+    if (end_reason_.ok()) end_reason_ = why;
     ended_ = true;
   }
   session_->landing().Stop();
@@ -260,13 +232,10 @@ void SessionLoop::OnClosed(const Status& why) {
 void SessionLoop::FenceAll(std::function<void()> done) {
   auto left = std::make_shared<std::atomic<int>>(options_.devices + 1);
   auto one_less = [left, done = std::move(done)] {
-    if (left->fetch_sub(1) == 1) {
-      done();
-    }
+    if (left->fetch_sub(1) == 1) done();
   };
-  for (int device = 0; device < options_.devices; ++device) {
+  for (int device = 0; device < options_.devices; ++device)
     session_->contexts().FenceDevice(device, one_less);
-  }
   one_less();
 }
 

@@ -48,9 +48,7 @@ Status SessionLoop::Malformed(const RecordHeader& header, const std::string& wha
 }
 
 bool SessionLoop::WaitsForSideQueue(Served* served) {
-  if (session_->ahead().empty()) {
-    return false;
-  }
+  if (session_->ahead().empty()) return false;
   head_.touched.everything = head_.blocked = true;
   *served = Served::kStalled;
   return true;
@@ -60,17 +58,15 @@ Status SessionLoop::ServeNeedCredit(const RecordHeader& header, Reader& in) {
   auto device = in.Get<int32_t>();
   auto bytes = in.Get<uint64_t>();
   in.Get<uint8_t>();  // contiguous: always so
-  if (!in.Done() || device < 0 || device >= options_.devices) {
+  if (!in.Done() || device < 0 || device >= options_.devices)
     return Malformed(header, "kNeedCredit's body");
-  }
   session_->OnMemoryHelper([this, header, device, bytes] {
     Window range;
     std::string detail;
     CUresult result = session_->credit().Grant(device, bytes, &range, &detail);
     // Without a reply wanted the grant itself is the answer: it must not be lost.
-    if ((header.flags & kWantReply) == 0 && result == CUDA_SUCCESS) {
+    if ((header.flags & kWantReply) == 0 && result == CUDA_SUCCESS)
       return session_->credit().Push(device, range);
-    }
     Builder out;
     if (result == CUDA_SUCCESS) {
       out.Put<uint64_t>(range.base);
@@ -88,27 +84,20 @@ Status SessionLoop::ServeReturnCredit(const RecordHeader& header, Reader& in) {
   auto device = in.Get<int32_t>();
   auto base = in.Get<uint64_t>();
   auto bytes = in.Get<uint64_t>();
-  if (!in.Done()) {
-    return Malformed(header, "kReturnCredit's body");
-  }
+  if (!in.Done()) return Malformed(header, "kReturnCredit's body");
   if (!session_->memory().ReturnCredit(device, base, bytes)) {
     return Malformed(
         header, "kReturnCredit of " + std::to_string(bytes) + " bytes that are no unspent credit");
   }
-  if (options_.swap != nullptr) {
-    options_.swap->NoteReturn(*this);
-  }
+  if (options_.swap != nullptr) options_.swap->NoteReturn(*this);
   return {};
 }
 
 Status SessionLoop::ServeFenceFrees(const RecordHeader& header, Reader& in, Served* served) {
   auto epoch = in.Get<uint64_t>();
-  if (!in.Done()) {
-    return Malformed(header, "kFenceFrees' body");
-  }
-  if (WaitsForSideQueue(served)) {  // frees may be among them
+  if (!in.Done()) return Malformed(header, "kFenceFrees' body");
+  if (WaitsForSideQueue(served))  // frees may be among them
     return {};
-  }
   ContextState* context = nullptr;
   bool stalled = false;
   CUresult result = session_->contexts().Find(header, session_->helper_busy(), &context, &stalled);
@@ -125,18 +114,14 @@ Status SessionLoop::ServeFenceFrees(const RecordHeader& header, Reader& in, Serv
     session->Answer(header, status, {});
   };
   session_->contexts().MakeCurrent(context);
-  if (context->freed_epoch.load() >= epoch ||
-      !session_->streams().Fence(*context, reply, &result)) {
+  if (context->freed_epoch.load() >= epoch || !session_->streams().Fence(*context, reply, &result))
     reply(CUDA_SUCCESS);
-  }
   return {};
 }
 
 Status SessionLoop::ServeHostDone(const RecordHeader& header, Reader& in) {
   auto token = in.Get<uint64_t>();
-  if (!in.Done()) {
-    return Malformed(header, "kHostDone's body");
-  }
+  if (!in.Done()) return Malformed(header, "kHostDone's body");
   if (!session_->host_calls().Finish(token)) {
     return {Code::kMalformed,
             "kHostDone: no host function " + std::to_string(token) + " is running"};
@@ -152,9 +137,8 @@ Status SessionLoop::ServeNamedImage(const RecordView& record, Served* served) {
   std::span<const std::byte> inline_bytes = in.GetBytes();
   Hash256 hash;
   if (!in.Done() || hash_bytes.size() != hash.size() || bytes == 0 ||
-      bytes > ImageStore::kMaxImageBytes || (transfer == 0) != (inline_bytes.size() == bytes)) {
+      bytes > ImageStore::kMaxImageBytes || (transfer == 0) != (inline_bytes.size() == bytes))
     return Malformed(record.header, "kNamedImage's body");
-  }
   std::memcpy(hash.data(), hash_bytes.data(), hash.size());
   std::vector<std::byte> image(inline_bytes.begin(), inline_bytes.end());
   if (transfer != 0) {
@@ -168,13 +152,11 @@ Status SessionLoop::ServeNamedImage(const RecordView& record, Served* served) {
       case Landing::Cover::kWhole:
         break;
     }
-    if (!session_->landing().Claim(transfer, 0, bytes, false, &pieces)) {
+    if (!session_->landing().Claim(transfer, 0, bytes, false, &pieces))
       return Malformed(record.header, "kNamedImage of bytes already used");
-    }
     image.reserve(bytes + 1);
-    for (const Landing::Piece& piece : pieces) {
+    for (const Landing::Piece& piece : pieces)
       image.insert(image.end(), piece.bytes.begin(), piece.bytes.end());
-    }
     session_->landing().Release(transfer, 0, bytes);
   }
   // Hashing takes a while; what loads the image comes after it on the same helper.
@@ -182,9 +164,7 @@ Status SessionLoop::ServeNamedImage(const RecordView& record, Served* served) {
   RecordHeader header = record.header;
   session_->OnHelper([this, hash, held, header] {
     Status status = session_->images().Put(hash, std::move(*held));
-    if (!status.ok()) {
-      return Stop(status);
-    }
+    if (!status.ok()) return Stop(status);
     session_->Answer(header, CUDA_SUCCESS, {});
   });
   return {};

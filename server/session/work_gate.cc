@@ -9,12 +9,8 @@ namespace farcall::server {
 
 bool WorkGate::Admit(int device, CUcontext context, uint64_t key) {
   NoteEnded();
-  if (slow_ != nullptr) {
-    return false;  // its batch ends with it, and wakes this thread
-  }
-  if (!gate_->Admit(device, key)) {
-    return false;
-  }
+  if (slow_ != nullptr) return false;  // its batch ends with it, and wakes this thread
+  if (!gate_->Admit(device, key)) return false;
   if (clock_ != nullptr) {
     CurrentContext::Set(api_, context);
     clock_->Begin(device, context);
@@ -23,18 +19,12 @@ bool WorkGate::Admit(int device, CUcontext context, uint64_t key) {
 }
 
 void WorkGate::Stalled(int device) {
-  if (clock_ != nullptr) {
-    clock_->Cancel(device);
-  }
+  if (clock_ != nullptr) clock_->Cancel(device);
 }
 
 void WorkGate::Submitted(int device, uint64_t key) {
-  if (clock_ != nullptr) {
-    clock_->Submitted(device);
-  }
-  if (gate_->Submitted(device, key)) {
-    Serve();
-  }
+  if (clock_ != nullptr) clock_->Submitted(device);
+  if (gate_->Submitted(device, key)) Serve();
 }
 
 std::shared_ptr<WorkGate::SlowWork> WorkGate::StartSlow(int device, uint64_t key) {
@@ -53,9 +43,7 @@ void WorkGate::NoteEnded() {
 
 void WorkGate::Serve() {
   NoteEnded();
-  if (engaged()) {
-    gate_->Serve(fence_);
-  }
+  if (engaged()) gate_->Serve(fence_);
 }
 
 }  // namespace farcall::server

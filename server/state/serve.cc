@@ -73,9 +73,7 @@ void DeleteExtra(HandleKind kind, void* extra) {
 }
 
 void ServeCall::Reject(const char* what) {
-  if (!rejected_) {
-    reject_reason_ = what;
-  }
+  if (!rejected_) reject_reason_ = what;
   rejected_ = true;
 }
 
@@ -84,9 +82,7 @@ void ServeCall::Reject(const char* what) {
 // fault.
 void* ServeCall::ResolveRaw(HandleKind kind, uint64_t wire, bool optional) {
   if (wire == 0) {
-    if (!optional && result == CUDA_SUCCESS) {
-      result = CUDA_ERROR_INVALID_HANDLE;
-    }
+    if (!optional && result == CUDA_SUCCESS) result = CUDA_ERROR_INVALID_HANDLE;
     return nullptr;
   }
   HandleParts parts = SplitHandle(wire);
@@ -105,34 +101,28 @@ void* ServeCall::ResolveRaw(HandleKind kind, uint64_t wire, bool optional) {
   bool may_come = !on_helper && session.helper_busy();
   HandleTable::Found found = session.table(kind).Find(parts.index, parts.generation);
   if (found.state == HandleTable::State::kLive && found.generation_matches) {
-    if (kind == HandleKind::kStream && !MayUse(*static_cast<StreamState*>(found.extra))) {
+    if (kind == HandleKind::kStream && !MayUse(*static_cast<StreamState*>(found.extra)))
       return nullptr;
-    }
     return found.native;
   }
-  if (may_come) {
+  if (may_come)
     stalled = true;
-  } else if (found.state == HandleTable::State::kNever) {
+  else if (found.state == HandleTable::State::kNever)
     Reject("a handle never assigned");
-  } else if (result == CUDA_SUCCESS) {
+  else if (result == CUDA_SUCCESS)
     result = StaleCode(kind);
-  }
   return nullptr;
 }
 
 void* ServeCall::ResolveExtra(HandleKind kind, uint64_t wire) {
-  if (ResolveRaw(kind, wire, false) == nullptr) {
-    return nullptr;
-  }
+  if (ResolveRaw(kind, wire, false) == nullptr) return nullptr;
   HandleParts parts = SplitHandle(wire);
   return session.table(kind).Find(parts.index, parts.generation).extra;
 }
 
 // Noted also when something else stalls the record: it may come to stand in the side queue.
 bool ServeCall::MayUse(const StreamState& stream) {
-  if (on_helper) {
-    return true;
-  }
+  if (on_helper) return true;
   turn.touched.streams.push_back(stream.key);
   turn.touched.default_stream |= stream.is_default;
   turn.touched.blocking_stream |= stream.blocking;
@@ -146,9 +136,7 @@ bool ServeCall::MayUse(const StreamState& stream) {
 StreamState* ServeCall::FindStream(uint64_t wire) {
   if (wire == 1 || wire == 2) {
     if (context == nullptr) {
-      if (result == CUDA_SUCCESS) {
-        result = CUDA_ERROR_INVALID_CONTEXT;
-      }
+      if (result == CUDA_SUCCESS) result = CUDA_ERROR_INVALID_CONTEXT;
       return nullptr;
     }
     if (wire == 2 && on_helper) {
@@ -164,12 +152,8 @@ StreamState* ServeCall::FindStream(uint64_t wire) {
 
 CUstream ServeCall::ResolveStream(uint64_t wire) {
   StreamState* stream = FindStream(wire);
-  if (stream == nullptr) {
-    return nullptr;
-  }
-  if (!on_helper) {
-    session.streams().MarkActive(*stream);
-  }
+  if (stream == nullptr) return nullptr;
+  if (!on_helper) session.streams().MarkActive(*stream);
   session.streams().NoteWork(*stream);
   return stream->native;
 }
@@ -178,17 +162,13 @@ CUdeviceptr ServeCall::ResolveAddress(uint64_t wire, uint64_t bytes) {
   if (bytes == 0) {
     return wire;
   }  // nothing is touched
-  if (!session.OwnsMemory(wire, bytes)) {
-    Reject("an address outside the session's memory");
-  }
+  if (!session.OwnsMemory(wire, bytes)) Reject("an address outside the session's memory");
   return wire;
 }
 
 CUdevice ServeCall::ResolveDevice(int32_t ordinal) {
   if (ordinal < 0 || ordinal >= session.options().devices) {
-    if (result == CUDA_SUCCESS) {
-      result = CUDA_ERROR_INVALID_DEVICE;
-    }
+    if (result == CUDA_SUCCESS) result = CUDA_ERROR_INVALID_DEVICE;
     return 0;
   }
   return ordinal;  // the driver's CUdevice is the ordinal
@@ -196,12 +176,9 @@ CUdevice ServeCall::ResolveDevice(int32_t ordinal) {
 
 void ServeCall::CheckNew(HandleKind kind, uint64_t wire) {
   HandleParts parts = SplitHandle(wire);
-  if (parts.kind != kind || !HasHandleForm(wire)) {
-    return Reject("a new handle of another kind");
-  }
-  if (kind == HandleKind::kContext && parts.index > UINT16_MAX) {
+  if (parts.kind != kind || !HasHandleForm(wire)) return Reject("a new handle of another kind");
+  if (kind == HandleKind::kContext && parts.index > UINT16_MAX)
     return Reject("a context slot over 65535");
-  }
   // Its last life may end on the helper or in the side queue.
   bool may_come = !on_helper && (session.helper_busy() || session.holds_records());
   HandleTable& table = session.table(kind);
@@ -209,18 +186,15 @@ void ServeCall::CheckNew(HandleKind kind, uint64_t wire) {
   bool replaces = OwnedByParent(kind) && now.state == HandleTable::State::kLive &&
                   !table.Find(parts.index, parts.generation).generation_matches;
   if (replaces || table.MayCreate(parts.index, parts.generation)) {
-    if (replaces) {
-      session.retained().RetireReplaced(kind, now.extra);
-    }
+    if (replaces) session.retained().RetireReplaced(kind, now.extra);
     // Until Insert says otherwise: a post that fails leaves a handle that later records may name.
     table.Set(parts.index, parts.generation, HandleTable::State::kFailed, nullptr);
     return;
   }
-  if (may_come) {
+  if (may_come)
     stalled = true;
-  } else {
+  else
     Reject("a new handle that is taken");
-  }
 }
 
 void ServeCall::Insert(HandleKind kind, uint64_t wire, void* native) {
@@ -249,9 +223,7 @@ void ServeCall::Insert(HandleKind kind, uint64_t wire, void* native) {
   const bool outlives_contexts = kind == HandleKind::kLibrary || kind == HandleKind::kKernel;
   if (context != nullptr && !outlives_contexts) {
     std::lock_guard lock(context->owned_mutex);
-    if (context->owned.size() >= context->prune_owned_at) {
-      PruneOwned(session, *context);
-    }
+    if (context->owned.size() >= context->prune_owned_at) PruneOwned(session, *context);
     context->owned.emplace_back(kind, wire);
   }
 }
@@ -259,20 +231,15 @@ void ServeCall::Insert(HandleKind kind, uint64_t wire, void* native) {
 void ServeCall::Erase(HandleKind kind, uint64_t wire) {
   HandleParts parts = SplitHandle(wire);
   HandleTable::Found found = session.table(kind).Find(parts.index, parts.generation);
-  if (found.state != HandleTable::State::kLive || !found.generation_matches) {
-    return;
-  }
-  if (kind == HandleKind::kStream) {
+  if (found.state != HandleTable::State::kLive || !found.generation_matches) return;
+  if (kind == HandleKind::kStream)
     session.streams().Orphan(*static_cast<StreamState*>(found.extra));
-  }
   session.table(kind).Kill(parts.index, parts.generation);
   DeleteExtra(kind, found.extra);
 }
 
 bool ServeCall::AnswerNotReady() {
-  if (!turn.blocked || rejected_ || result != CUDA_SUCCESS) {
-    return false;
-  }
+  if (!turn.blocked || rejected_ || result != CUDA_SUCCESS) return false;
   stalled = turn.blocked = false;
   result = CUDA_ERROR_NOT_READY;
   return true;

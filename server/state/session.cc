@@ -51,14 +51,10 @@ Session::Session(const DriverApi& api, const SessionOptions& options, MemoryBrok
       output_(api, options.output,
               [this, tells = options.client_takes_error_output](std::span<const std::byte> printed,
                                                                 bool is_error) {
-                if (is_error) {
-                  LogDriverError(printed);  // as if nobody had captured it
-                }
+                if (is_error) LogDriverError(printed);  // as if nobody had captured it
                 Builder body;
                 body.PutBytes(printed.data(), printed.size());
-                if (tells) {
-                  body.Put<uint8_t>(is_error);
-                }
+                if (tells) body.Put<uint8_t>(is_error);
                 outbox_.Push(SessionCall::kOutput, body.bytes());
               }),
       streams_(api, completion_, mirror_reports_, options.gate),
@@ -96,9 +92,7 @@ Session::Session(const DriverApi& api, const SessionOptions& options, MemoryBrok
 
 void Session::StopThreads() {
   host_calls_.FinishAll();
-  if (options_.swap != nullptr) {
-    options_.swap->Stop();
-  }
+  if (options_.swap != nullptr) options_.swap->Stop();
   landing_.Stop();
   leaving_.store(true);
   library_helper_.Stop();
@@ -111,27 +105,20 @@ void Session::StopThreads() {
 Session::~Session() {
   StopThreads();
   DeleteExtras();
-  if (guard_.bytes != 0) {
-    api_.cuMemAddressFree(guard_.base, guard_.bytes);
-  }
-  if (wake_fd_ >= 0) {
-    close(wake_fd_);
-  }
+  if (guard_.bytes != 0) api_.cuMemAddressFree(guard_.base, guard_.bytes);
+  if (wake_fd_ >= 0) close(wake_fd_);
 }
 
 int Session::ReserveWindow(const std::vector<Window>& offers) {
   int taken = memory_.ReserveWindow(offers);
-  if (taken >= 0) {
-    user_memory_.SetWindow(ReservationHalf(memory_.window()));
-  }
+  if (taken >= 0) user_memory_.SetWindow(ReservationHalf(memory_.window()));
   return taken;
 }
 
 bool Session::MayReach(uint64_t address, uint64_t bytes) const {
   if (memory_.window().Contains(address, bytes) || OwnsMemory(address, bytes) ||
-      LibraryMemory::Holds(address, bytes)) {
+      LibraryMemory::Holds(address, bytes))
     return true;
-  }
   std::lock_guard lock(guard_mutex_);
   return guard_.Contains(address, bytes);
 }
@@ -141,9 +128,8 @@ uint64_t Session::GuardAddress(uint64_t address) {
   std::lock_guard lock(guard_mutex_);
   CUdeviceptr base = 0;
   if (guard_.bytes == 0 && api_.cuMemAddressReserve != nullptr &&
-      api_.cuMemAddressReserve(&base, kGuardBytes, 0, 0, 0) == CUDA_SUCCESS) {
+      api_.cuMemAddressReserve(&base, kGuardBytes, 0, 0, 0) == CUDA_SUCCESS)
     guard_ = {base, kGuardBytes};
-  }
   return guard_.bytes == 0 ? 0 : guard_.base + address % kPageBytes;
 }
 
@@ -162,9 +148,7 @@ bool Session::MakeRoom(int device, uint64_t bytes) {
 }
 
 void Session::GrantFirstCredit(int device) {
-  if (credit_.WantsFirst(device)) {
-    OnMemoryHelper([this, device] { credit_.PushFirst(device); });
-  }
+  if (credit_.WantsFirst(device)) OnMemoryHelper([this, device] { credit_.PushFirst(device); });
 }
 
 void Session::FinishFree(CUcontext context, const DeviceMemory::Freed& freed) {
@@ -174,13 +158,9 @@ void Session::FinishFree(CUcontext context, const DeviceMemory::Freed& freed) {
 
 void Session::ForgetContext(CUcontext context) {
   on_forget_(context);
-  if (options_.swap != nullptr) {
-    options_.swap->ForgetContext(context);
-  }
+  if (options_.swap != nullptr) options_.swap->ForgetContext(context);
   completion_.ForgetContext(context);
-  if (options_.clock != nullptr) {
-    options_.clock->ForgetContext(context);
-  }
+  if (options_.clock != nullptr) options_.clock->ForgetContext(context);
   landing_.slots().ForgetContext(context);
   readback_.ForgetContext(context);
   small_readback_.ForgetContext(context);
@@ -195,11 +175,10 @@ bool Session::Quiet() const {
 }
 
 void Session::BehindLibraries(std::function<void()> task) {
-  if (libraries_busy()) {
+  if (libraries_busy())
     library_helper_.Submit(std::move(task));
-  } else {
+  else
     task();
-  }
 }
 
 void Session::Wake() {
@@ -211,9 +190,7 @@ void Session::Wake() {
 
 // Without a system call where nobody has called: the issue thread is here after each frame.
 void Session::ClearWake() {
-  if (!may_be_woken_.load(std::memory_order_relaxed) || !may_be_woken_.exchange(false)) {
-    return;
-  }
+  if (!may_be_woken_.load(std::memory_order_relaxed) || !may_be_woken_.exchange(false)) return;
   uint64_t drained = 0;
   (void)!read(wake_fd_, &drained, sizeof(drained));
 }
@@ -221,15 +198,11 @@ void Session::ClearWake() {
 void Session::Answer(const RecordHeader& header, CUresult result, std::span<const std::byte> out,
                      const std::string& detail) {
   // A kernel that fails has printed before: that comes ahead of its error.
-  if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY) {
-    output_.Drain();
-  }
+  if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY) output_.Drain();
   if ((header.flags & kWantReply) != 0) {
     bool is_call = header.call < kFirstSessionCall ||
                    header.call == static_cast<uint16_t>(SessionCall::kLibrary);
-    if (result == CUDA_SUCCESS && is_call) {
-      mirror_reports_.Report();
-    }
+    if (result == CUDA_SUCCESS && is_call) mirror_reports_.Report();
     outbox_.Reply(header, result, out);
   } else if (result != CUDA_SUCCESS) {
     outbox_.Error(header, result, detail);
@@ -237,9 +210,7 @@ void Session::Answer(const RecordHeader& header, CUresult result, std::span<cons
 }
 
 void Session::Finish(const ServeCall& call) {
-  if (!call.parked) {
-    Answer(call.header, call.result, call.out.bytes(), call.detail);
-  }
+  if (!call.parked) Answer(call.header, call.result, call.out.bytes(), call.detail);
 }
 
 }  // namespace farcall::server

@@ -38,12 +38,9 @@ void Supervisor::Refuse(Channel& channel, const Status& why) {
                      : "; since the last line " + std::to_string(*others) + " others were, too";
     spdlog::warn("{}: refused: {}{}", channel.PeerName(), why.message(), more);
     nlohmann::json fields = {{"from", channel.PeerName()}, {"why", why.message()}};
-    if (const std::string identity = channel.PeerIdentity(); !identity.empty()) {
+    if (const std::string identity = channel.PeerIdentity(); !identity.empty())
       fields["certificate"] = Printable(identity, kMaxMessageBytes);
-    }
-    if (*others != 0) {
-      fields["others"] = *others;
-    }
+    if (*others != 0) fields["others"] = *others;
     audit_.Note("session_refused", std::move(fields));
   }
   Turn(channel, why.code(), why.message());
@@ -56,22 +53,19 @@ void Supervisor::Admit(std::unique_ptr<Channel> channel, const ReceivedHello& he
                            is_tls,
                            IsLoopbackPeer(channel->Descriptor()),
                            channel->RoundTrip()};
-  if (!options_.tcp_congestion.empty()) {  // checked at the start
+  if (!options_.tcp_congestion.empty())  // checked at the start
     (void)SetCongestionControl(channel->Descriptor(), options_.tcp_congestion);
-  }
   const std::string tls_url = tls_.empty() ? "" : tls_.front()->Url();
-  if (Status checked = policy_.CheckArrival(arrival, tls_url); !checked.ok()) {
+  if (Status checked = policy_.CheckArrival(arrival, tls_url); !checked.ok())
     return Refuse(*channel, checked);
-  }
   const Hello& hello = heard.hello();
   if ((hello.transports & kBuiltTransports) == 0) {
     return Turn(*channel, Code::kUnsupported,
                 "client and server have no transport in common: install the same release on both "
                 "sides");
   }
-  if (hello.role != LinkRole::kLog || hello.session != SessionId{}) {
+  if (hello.role != LinkRole::kLog || hello.session != SessionId{})
     return AdmitAgain(std::move(channel), heard, arrival);
-  }
   // A pool's lease stands in the place of the token.
   if (pool_.is_in_pool() || options_.tokens.empty()) {
     const std::string tenant =
@@ -90,9 +84,8 @@ void Supervisor::Admit(std::unique_ptr<Channel> channel, const ReceivedHello& he
 }
 
 void Supervisor::AdmitNew(std::unique_ptr<Channel> channel, const Client& client) {
-  if (HasFeature(client.hello, SessionFeature::kQuery)) {
+  if (HasFeature(client.hello, SessionFeature::kQuery))
     return AnswerQuery(std::move(channel), client);
-  }
   Status started;
   std::optional<quota::ClaimGrant> grant;
   const std::string counted =
@@ -103,9 +96,7 @@ void Supervisor::AdmitNew(std::unique_ptr<Channel> channel, const Client& client
     if (started.ok() && pool_.is_in_pool()) {
       Result<quota::ClaimGrant> granted = pool_.Admit(client.hello.lease);
       started = granted.status();
-      if (granted.ok()) {
-        grant = std::move(*granted);
-      }
+      if (granted.ok()) grant = std::move(*granted);
     }
   }
   const quota::ClaimGrant* claim = grant ? &*grant : nullptr;
@@ -117,24 +108,14 @@ void Supervisor::AdmitNew(std::unique_ptr<Channel> channel, const Client& client
                                  places_.users.separate());
     group = placement_.MpsGroupFor(claim);
   }
-  if (!group.empty()) {
-    started = mps_.Ensure(group, claim);
-  }
+  if (!group.empty()) started = mps_.Ensure(group, claim);
   {
     std::lock_guard lock(mutex_);
-    if (started.ok()) {
-      started = CheckRoom(counted);
-    }
-    if (started.ok()) {
-      started = StartSession(*channel, client, claim, folders);
-    }
-    if (!started.ok() && grant) {
-      pool_.Leave(grant->claim);
-    }
+    if (started.ok()) started = CheckRoom(counted);
+    if (started.ok()) started = StartSession(*channel, client, claim, folders);
+    if (!started.ok() && grant) pool_.Leave(grant->claim);
   }
-  if (!started.ok()) {
-    return Refuse(*channel, started);
-  }
+  if (!started.ok()) return Refuse(*channel, started);
   channel->Abandon();  // the worker has it now
 }
 
@@ -205,9 +186,7 @@ void Supervisor::AdmitAgain(std::unique_ptr<Channel> channel, const ReceivedHell
     spdlog::debug("{}: of an ended session: {}", channel->PeerName(), passed.message());
     return Turn(*channel, passed.code(), passed.message());
   }
-  if (!passed.ok()) {
-    return Refuse(*channel, passed);
-  }
+  if (!passed.ok()) return Refuse(*channel, passed);
   channel->Abandon();
 }
 

@@ -40,15 +40,9 @@ class Ports {
   Status ListenAll() {
     const std::vector<std::string> wanted =
         options_.listen.empty() ? std::vector<std::string>{kDefaultListenUrl} : options_.listen;
-    for (const std::string& url : wanted) {
-      FARCALL_TRY(ListenOn(url));
-    }
-    if (options_.shm.empty()) {
-      return {};
-    }
-    if (options_.shm != kShmAuto) {
-      return ListenOn("shm://" + options_.shm);
-    }
+    for (const std::string& url : wanted) FARCALL_TRY(ListenOn(url));
+    if (options_.shm.empty()) return {};
+    if (options_.shm != kShmAuto) return ListenOn("shm://" + options_.shm);
     FARCALL_TRY(MakeControlFolder().status());
     return ListenOn("shm://" + ShmPathOf((*urls_)[0]));
   }
@@ -62,9 +56,7 @@ class Ports {
           Printable(url));
     }
     Result<std::unique_ptr<Listener>> listener = Listen(is_tls ? "tcp" + url.substr(3) : url);
-    if (listener.ok() && is_tls) {
-      listener = supervisor_->OpenTls(std::move(*listener));
-    }
+    if (listener.ok() && is_tls) listener = supervisor_->OpenTls(std::move(*listener));
     FARCALL_TRY(listener.status());
     // A socket for shared memory is this user's alone, unless something says who may in.
     const bool has_rule = !options_.tokens.empty() || !options_.shm_users.empty();
@@ -93,9 +85,7 @@ std::vector<std::string> ForOtherHosts(std::vector<std::string> urls) {
 
 Status CheckMemory(const ServeOptions& options, const DeviceReport& report) {
   uint64_t most = 0;
-  for (const DeviceSnapshot& device : report.devices) {
-    most = std::max(most, device.total_bytes);
-  }
+  for (const DeviceSnapshot& device : report.devices) most = std::max(most, device.total_bytes);
   return options.memory_bytes <= most
              ? Status()
              : Status(Code::kInvalid, "--mem " + std::to_string(options.memory_bytes) +
@@ -106,9 +96,7 @@ Status CheckMemory(const ServeOptions& options, const DeviceReport& report) {
 // The process that serves them starts later, and its port is not this one's to hand over: whether
 // it could listen is asked now, while somebody reads the answer.
 Status CheckMetricsAddress(const std::string& address) {
-  if (address.empty()) {
-    return {};
-  }
+  if (address.empty()) return {};
   Result<std::unique_ptr<Listener>> listener = Listen("tcp://" + address);
   return listener.ok() ? Status()
                        : Status(listener.status().code(),
@@ -135,68 +123,46 @@ void StartLog(const ServeOptions& options) {
 
 // What helpers, probes and workers inherit, and what they must not see.
 void PrepareProcess(const ServeOptions& options, const std::vector<DeviceChoice>& choices) {
-  for (const DeviceChoice& choice : choices) {
-    if (!choice.profile.empty()) {
-      setenv(choice.profile_variable, choice.profile.c_str(), 1);
-    }
-  }
-  if (!options.verbs.empty()) {
-    setenv(kVerbsDeviceVariable, options.verbs.c_str(), 1);
-  }
-  if (options.reports_worker_calls) {
+  for (const DeviceChoice& choice : choices)
+    if (!choice.profile.empty()) setenv(choice.profile_variable, choice.profile.c_str(), 1);
+  if (!options.verbs.empty()) setenv(kVerbsDeviceVariable, options.verbs.c_str(), 1);
+  if (options.reports_worker_calls)
     setenv(kReportsCallsVariable, "report", 1);
-  } else {
+  else
     unsetenv(kReportsCallsVariable);
-  }
   sigset_t signals = HandledSignals();
   sigprocmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
   RaiseDescriptorLimit();
-  if (!options.debuggable) {
-    HideMemory();  // tokens and keys are in it
-  }
+  if (!options.debuggable) HideMemory();  // tokens and keys are in it
 }
 
 Obstacle FindDevices(const ServeOptions& options, const std::vector<DeviceChoice>& choices,
                      std::optional<ProbedDevices>* found) {
   std::optional<uid_t> user;
-  if (options.worker_users.count != 0) {
-    user = options.worker_users.first;
-  }
+  if (options.worker_users.count != 0) user = options.worker_users.first;
   const bool in_pool = !options.pool.url.empty();
   const bool is_mig = options.modes.Any(DeviceMode::kMig);
   // Before a driver is asked that knows nothing of instances.
   if (is_mig) {
     const Status can = CheckModes(options.modes, 1, choices.front().kind, in_pool);
-    if (!can.ok()) {
-      return {kExitUsage, can};
-    }
+    if (!can.ok()) return {kExitUsage, can};
   }
   Result<ProbedDevices> devices = is_mig ? ProbeMigDevices(choices, options.gpus, user)
                                          : ProbeDevices(choices, options.gpus, user);
-  if (!devices.ok()) {
-    return {kExitNoDevice, devices.status()};
-  }
+  if (!devices.ok()) return {kExitNoDevice, devices.status()};
   const Status can = CheckModes(options.modes, static_cast<int>(devices->report.devices.size()),
                                 devices->choice.kind, in_pool);
-  if (!can.ok()) {
-    return {kExitUsage, can};
-  }
+  if (!can.ok()) return {kExitUsage, can};
   const Status fits = CheckMemory(options, devices->report);
-  if (!fits.ok()) {
-    return {kExitUsage, fits};
-  }
+  if (!fits.ok()) return {kExitUsage, fits};
   *found = std::move(*devices);
   return {kExitCannotListen, CheckMetricsAddress(options.metrics), "--metrics "};
 }
 
 Obstacle OpenParts(Supervisor& supervisor) {
-  if (Obstacle audit{kExitUsage, supervisor.OpenAudit()}) {
-    return audit;
-  }
-  if (Obstacle cgroups{kExitUsage, supervisor.OpenCgroups(), "--worker-memory: "}) {
-    return cgroups;
-  }
+  if (Obstacle audit{kExitUsage, supervisor.OpenAudit()}) return audit;
+  if (Obstacle cgroups{kExitUsage, supervisor.OpenCgroups(), "--worker-memory: "}) return cgroups;
   return {kExitNoDevice, supervisor.OpenMps()};
 }
 
@@ -204,21 +170,16 @@ Obstacle OpenParts(Supervisor& supervisor) {
 Obstacle OpenToOthers(const ServeOptions& options, Supervisor& supervisor,
                       HandshakeServer& handshakes, std::vector<std::string>* urls) {
   const Status listens = Ports(options, &supervisor, &handshakes, urls).ListenAll();
-  if (!listens.ok()) {
+  if (!listens.ok())
     return {listens.code() == Code::kInvalid ? kExitUsage : kExitCannotListen, listens};
-  }
-  if (Obstacle start{kExitFailure, handshakes.Start()}) {
-    return start;
-  }
+  if (Obstacle start{kExitFailure, handshakes.Start()}) return start;
   return {kExitFailure, supervisor.OpenControl((*urls)[0]), "--metrics " + options.metrics + ": "};
 }
 
 void SayReady(const ServeOptions& options, const ProbedDevices& devices,
               const std::vector<std::string>& urls) {
   std::string all = urls[0];
-  for (size_t i = 1; i < urls.size(); ++i) {
-    all += "," + urls[i];
-  }
+  for (size_t i = 1; i < urls.size(); ++i) all += "," + urls[i];
   std::printf("farcall: serving %zu device(s) on %s (%s: %s)\n", devices.report.devices.size(),
               all.c_str(), devices.choice.kind.c_str(), devices.report.devices[0].name.c_str());
   std::fflush(stdout);
@@ -239,43 +200,33 @@ void SayReady(const ServeOptions& options, const ProbedDevices& devices,
 
 int Serve(const ServeOptions& options) {
   StartLog(options);
-  if (Obstacle wrong{kExitUsage, CheckServeOptions(options)}) {
+  if (Obstacle wrong{kExitUsage, CheckServeOptions(options)})
     return SayWhyNot(wrong.code, wrong.message);
-  }
   Result<std::vector<DeviceChoice>> choices = DeviceChoices(options.device);
-  if (!choices.ok()) {
-    return SayWhyNot(kExitUsage, choices.status().message());
-  }
+  if (!choices.ok()) return SayWhyNot(kExitUsage, choices.status().message());
   PrepareProcess(options, *choices);
   std::optional<ProbedDevices> devices;
-  if (Obstacle none = FindDevices(options, *choices, &devices)) {
+  if (Obstacle none = FindDevices(options, *choices, &devices))
     return SayWhyNot(none.code, none.message);
-  }
   Supervisor supervisor(options, *devices);
-  if (Obstacle closed = OpenParts(supervisor)) {
-    return SayWhyNot(closed.code, closed.message);
-  }
+  if (Obstacle closed = OpenParts(supervisor)) return SayWhyNot(closed.code, closed.message);
   HandshakeServer handshakes(
       // A pool's clients show a lease.
       !options.tokens.empty() && options.pool.url.empty(),
-      [&supervisor](std::unique_ptr<Channel> channel, ReceivedHello heard,
+      [&supervisor](std::unique_ptr<Channel> channel, const ReceivedHello& heard,
                     const Listener& listener) {
         supervisor.Admit(std::move(channel), heard, listener.Url().rfind("tls://", 0) == 0);
       });
   std::vector<std::string> urls;
-  if (Obstacle deaf = OpenToOthers(options, supervisor, handshakes, &urls)) {
+  if (Obstacle deaf = OpenToOthers(options, supervisor, handshakes, &urls))
     return SayWhyNot(deaf.code, deaf.message);
-  }
   ImageSweep images(ImageBaseDirectory(), options.image_store_bytes,
                     options.worker_users.count != 0);
-  if (Obstacle alone{kExitFailure, supervisor.OpenPool(ForOtherHosts(urls))}) {
+  if (Obstacle alone{kExitFailure, supervisor.OpenPool(ForOtherHosts(urls))})
     return SayWhyNot(alone.code, alone.message);
-  }
   SayReady(options, *devices, urls);
   int code = supervisor.Run(handshakes);
-  if (options.report.empty()) {
-    return code;
-  }
+  if (options.report.empty()) return code;
   const Status written = WriteReport(
       options.report,
       ToJson(supervisor.totals(), devices->choice.kind, devices->report.devices[0].name));

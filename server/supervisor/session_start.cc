@@ -45,9 +45,7 @@ int WatchClient(const Hello& hello, const Channel& channel) {
       peer.find("127.") != std::string::npos || peer.find("::1") != std::string::npos;
   std::array<char, 256> host{};
   gethostname(host.data(), host.size() - 1);
-  if (!is_loopback || hello.pid == 0 || hello.host != host.data()) {
-    return -1;
-  }
+  if (!is_loopback || hello.pid == 0 || hello.host != host.data()) return -1;
   return static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(hello.pid), 0));
 }
 
@@ -105,24 +103,19 @@ void Supervisor::OpenLedger(const WorkerSession& worker, const Hello& hello,
 }
 
 void Supervisor::CloseLedger(const WorkerSession& worker) {
-  for (int device : worker.devices) {
-    charges_.ledger().Close(worker.vgpu, device);
-  }
+  for (int device : worker.devices) charges_.ledger().Close(worker.vgpu, device);
   charges_.ledger().Close(worker.vgpu, quota::kHostMemory);
 }
 
 // All that its worker will make: for the log and each lane, one in each direction.
 Status Supervisor::ChargeRings(const Channel& channel, WorkerSession* worker) {
-  if (!channel.PeerUser() || worker->rings.bytes() != 0) {
-    return {};
-  }
+  if (!channel.PeerUser() || worker->rings.bytes() != 0) return {};
   const uint64_t bytes = 2 * (kLogRingBytes + kRingOffset) +
                          policy_.LanesFor(worker->arrival) * 2 * (kLaneRingBytes + kRingOffset);
   Result<quota::Charge> charged =
       charges_.ledger().Reserve(worker->vgpu, quota::kHostMemory, bytes);
-  if (!charged.ok()) {
+  if (!charged.ok())
     return {charged.status().code(), "shared memory of the session: " + charged.status().message()};
-  }
   worker->rings = std::move(*charged);
   return {};
 }
@@ -148,9 +141,7 @@ Status Supervisor::StartProcess(WorkerSession& worker, Channel& channel, const C
   const int control = worker.process.control;
   bool in_cgroup = false;
   undo.Add([&] {
-    if (in_cgroup) {
-      closer_.EndGroup(places_.cgroups.Drop(worker.vgpu));
-    }
+    if (in_cgroup) closer_.EndGroup(places_.cgroups.Drop(worker.vgpu));
   });
   undo.Add([this, control] {
     time_.Leave(control, SteadyNow());
@@ -159,21 +150,16 @@ Status Supervisor::StartProcess(WorkerSession& worker, Channel& channel, const C
   undo.Add([&] { closer_.End(std::exchange(worker.process, {})); });
   SessionSetup::Facts facts;
   facts.answer = client.keys.answer;
-  for (int device : worker.devices) {
+  for (int device : worker.devices)
     facts.quotas_bytes.push_back(charges_.ledger().usage(worker.vgpu, device).quota_bytes);
-  }
   facts.swaps = swap_.is_on();
   facts.is_only_tenant = sessions_.IsOnlyVgpu(worker.vgpu);
   WorkerSetup setup = setup_.Make(worker, hello, folders, facts);
   Result<std::vector<std::byte>> state = channel.HandOver();
-  if (!state.ok()) {
-    return state.status();
-  }
+  if (!state.ok()) return state.status();
   setup.channel_state = std::move(*state);
   int file = MakeMemoryFile("farcall-setup", Encode(setup));
-  if (file < 0) {
-    return {Code::kUnavailable, "no memory for a session's setup"};
-  }
+  if (file < 0) return {Code::kUnavailable, "no memory for a session's setup"};
   undo.Always([file] { close(file); });
   FARCALL_TRY(time_.Join(worker.vgpu, control, compute, worker.devices, SteadyNow()));
   FARCALL_TRY(net_.Join(worker.vgpu, control, compute.net_bytes_per_s, SteadyNow()));
@@ -181,11 +167,8 @@ Status Supervisor::StartProcess(WorkerSession& worker, Channel& channel, const C
   // Before it has done anything for the session.
   FARCALL_TRY(places_.cgroups.Add(worker.vgpu, worker.process.pid, compute.share_milli));
   std::vector<int> handed = {channel.Descriptor(), file};
-  for (const OwnedDescriptor* folder : {&folders.images, &folders.kernels}) {
-    if (folder->fd() >= 0) {
-      handed.push_back(folder->fd());
-    }
-  }
+  for (const OwnedDescriptor* folder : {&folders.images, &folders.kernels})
+    if (folder->fd() >= 0) handed.push_back(folder->fd());
   FARCALL_TRY(control::SendPacket(control, control::Encoded(control::Setup{}).bytes(), handed));
   undo.Forget();
   return {};
@@ -198,9 +181,7 @@ Status Supervisor::StartSession(Channel& channel, const Client& client,
   FARCALL_TRY(placement_.Check(*worker));
   if (grant == nullptr) {
     std::vector<uint64_t> device_bytes;
-    for (int device : worker->devices) {
-      device_bytes.push_back(placement_.BytesOf(device));
-    }
+    for (int device : worker->devices) device_bytes.push_back(placement_.BytesOf(device));
     FARCALL_TRY(policy_.CheckMemory(client.hello.quota.memory_bytes, device_bytes));
   }
   FARCALL_TRY(StartProcess(*worker, channel, client, grant, folders));
@@ -210,9 +191,7 @@ Status Supervisor::StartSession(Channel& channel, const Client& client,
                charges_.ledger().usage(worker->vgpu, worker->devices[0]).quota_bytes);
   nlohmann::json fields = report_.AuditFields(*worker);
   fields["from"] = channel.PeerName();
-  if (const std::optional<uint32_t> user = channel.PeerUser()) {
-    fields["local_user"] = *user;
-  }
+  if (const std::optional<uint32_t> user = channel.PeerUser()) fields["local_user"] = *user;
   audit_.Note("session_started", std::move(fields));
   WorkerSession& session = sessions_.Add(std::move(worker));
   charges_.Join(control, session.vgpu, session.counted);

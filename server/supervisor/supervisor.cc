@@ -107,9 +107,8 @@ int Supervisor::Run(HandshakeServer& listener) {
       int fd = events[static_cast<size_t>(i)].data.fd;
       if (fd == signals_) {
         signalfd_siginfo info;
-        while (read(signals_, &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
+        while (read(signals_, &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info)))
           OnSignal(static_cast<int>(info.ssi_signo));
-        }
       } else if (WorkerSession* session = sessions_.Find(fd); session != nullptr) {
         ReadWorker(*session);
       } else if (std::optional<int> control = sessions_.FindByProcess(fd); control) {
@@ -125,29 +124,19 @@ int Supervisor::Run(HandshakeServer& listener) {
     charges_.Tick(SteadyNow());
     changes_.Tick(SteadyNow());
     pool_.Tick();
-    for (const std::unique_ptr<TlsPort>& port : tls_) {
-      port->Tick();
-    }
+    for (const std::unique_ptr<TlsPort>& port : tls_) port->Tick();
     driver_memory_.Tick(SteadyNow());
     bool waits = charges_.has_waiting() || changes_.has_waiting();
     waits = KillLate() || waits;
     waits = Unmute() || waits;
     wait_ms = TickShares(waits || stopping_ ? kRetryMilliseconds : kTickMilliseconds);
     wait_ms = starter_.Tick(Clock::now(), wait_ms);
-    if (draining_ && !stopping_ && Clock::now() >= drain_until_) {
+    if (draining_ && !stopping_ && Clock::now() >= drain_until_)
       StopSessions("the server is stopping; its time to drain is over");
-    }
-    if (stopping_ && kill_at == Clock::time_point::max()) {
-      kill_at = Clock::now() + kStopPatience;
-    }
-    if (Clock::now() > kill_at) {
-      for (auto& [control, worker] : sessions_) {
-        KillProcess(worker->process);
-      }
-    }
-    if (draining_ && sessions_.empty()) {
-      break;
-    }
+    if (stopping_ && kill_at == Clock::time_point::max()) kill_at = Clock::now() + kStopPatience;
+    if (Clock::now() > kill_at)
+      for (auto& [control, worker] : sessions_) KillProcess(worker->process);
+    if (draining_ && sessions_.empty()) break;
   }
   listener.Stop();
   return kExitOk;
@@ -159,9 +148,7 @@ void Supervisor::OnSignal(int signal) {
     starter_.Stop();
     pool_.Drain();
     const uint32_t seconds = options_.drain_seconds;
-    if (seconds != 0) {
-      drain_until_ = Clock::now() + std::chrono::seconds(seconds);
-    }
+    if (seconds != 0) drain_until_ = Clock::now() + std::chrono::seconds(seconds);
     spdlog::info("{}: no new sessions; {} still run, {} (once more ends them)", strsignal(signal),
                  sessions_.size(),
                  seconds == 0 ? "as long as they want" : fmt::format("for {} s at most", seconds));
@@ -172,9 +159,7 @@ void Supervisor::OnSignal(int signal) {
 
 void Supervisor::StopSessions(const char* why) {
   stopping_ = true;
-  for (auto& [control, worker] : sessions_) {
-    (void)control::Send(control, control::Stop{.why = why});
-  }
+  for (auto& [control, worker] : sessions_) (void)control::Send(control, control::Stop{.why = why});
 }
 
 Status Supervisor::OpenMps() {
@@ -192,9 +177,7 @@ void Supervisor::EndMpsGroup(const std::string& group, const std::string& why) {
   std::lock_guard lock(mutex_);
   size_t ended = 0;
   for (auto& [control, worker] : sessions_) {
-    if (worker->mps_group != group || worker->kill_at != Clock::time_point::max()) {
-      continue;
-    }
+    if (worker->mps_group != group || worker->kill_at != Clock::time_point::max()) continue;
     worker->is_terminated = true;  // there is no server to do it
     EndSession(*worker, why);
     ++ended;
@@ -215,24 +198,17 @@ void Supervisor::Kill(WorkerSession& worker) {
 
 void Supervisor::KillOnFailedSend(int control, const Status& sent) {
   const WorkerSession* session = sessions_.Find(control);
-  if (!sent.ok() && session != nullptr) {
-    KillProcess(session->process);
-  }
+  if (!sent.ok() && session != nullptr) KillProcess(session->process);
 }
 
 void Supervisor::EndClaim(const std::string& claim, const std::string& why) {
-  for (auto& [control, worker] : sessions_) {
-    if (worker->claim == claim) {
-      EndSession(*worker, why);
-    }
-  }
+  for (auto& [control, worker] : sessions_)
+    if (worker->claim == claim) EndSession(*worker, why);
 }
 
 void Supervisor::EndSession(WorkerSession& worker, const std::string& why) {
   constexpr std::chrono::seconds kPatience(1);
-  if (worker.kill_at != Clock::time_point::max()) {
-    return;
-  }
+  if (worker.kill_at != Clock::time_point::max()) return;
   worker.kill_at = Clock::now() + kPatience;
   (void)Tell(worker.process.control, control::Stop{.why = why});
 }
@@ -241,9 +217,7 @@ bool Supervisor::KillLate() {
   bool some = false;
   for (auto& [control, worker] : sessions_) {
     some = some || worker->kill_at != Clock::time_point::max();
-    if (Clock::now() >= worker->kill_at) {
-      Kill(*worker);
-    }
+    if (Clock::now() >= worker->kill_at) Kill(*worker);
   }
   return some;
 }
@@ -253,16 +227,13 @@ bool Supervisor::KillLate() {
 void Supervisor::ShutOut(WorkerSession& worker, const std::string& why) {
   ForgetDescriptor(epoll_, worker.process.control);
   worker.is_shut_out = true;
-  if (!why.empty() && worker.ended.empty()) {
+  if (!why.empty() && worker.ended.empty())
     worker.ended = "its worker broke the rules of the control socket: " + why;
-  }
   KillProcess(worker.process);
 }
 
 void Supervisor::OnProcessEnd(int process, int control) {
-  if (sessions_.At(control).process.pid_fd == process) {
-    return EndWorker(control);
-  }
+  if (sessions_.At(control).process.pid_fd == process) return EndWorker(control);
   ForgetClient(sessions_.At(control));
   (void)Tell(control, control::ClientGone{});
 }
@@ -292,12 +263,9 @@ void Supervisor::Reap(int control) {
   int status = 0;
   waitpid(worker.process.pid, &status, 0);  // at once: it has ended
   std::string cause = worker.ended;
-  if (cause.empty()) {
-    cause = "the worker ended without a word";
-  }
-  if (WIFSIGNALED(status) && worker.ended.empty()) {
+  if (cause.empty()) cause = "the worker ended without a word";
+  if (WIFSIGNALED(status) && worker.ended.empty())
     cause = std::string("the worker crashed: ") + strsignal(WTERMSIG(status));
-  }
   const auto ran =
       std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - worker.since);
   const double seconds = static_cast<double>(ran.count()) / 1000;
@@ -312,9 +280,7 @@ void Supervisor::Reap(int control) {
   swap_.Leave(control);
   charges_.Leave(control);
   driver_memory_.Leave(control);
-  if (!worker.claim.empty()) {
-    pool_.Leave(worker.claim);
-  }
+  if (!worker.claim.empty()) pool_.Leave(worker.claim);
   const std::string group = worker.claim.empty() ? "" : worker.mps_group;
   shared_.Leave(control);
   ++totals_.sessions;
@@ -324,12 +290,8 @@ void Supervisor::Reap(int control) {
   closer_.Close(worker.process.pid_fd);
   starter_.Release(worker);
   sessions_.Remove(control);
-  if (sessions_.empty()) {
-    driver_memory_.EndHelper();
-  }
-  if (!group.empty() && sessions_.CountInGroup(group) == 0) {
-    mps_.Release(group);
-  }
+  if (sessions_.empty()) driver_memory_.EndHelper();
+  if (!group.empty() && sessions_.CountInGroup(group) == 0) mps_.Release(group);
 }
 
 }  // namespace farcall::server

@@ -28,10 +28,9 @@ MemoryCharges::Hooks Supervisor::HooksOfCharges() {
   };
   hooks.charged = [this](int device, uint64_t bytes) { totals_.NoteCharged(device, bytes); };
   hooks.refused = [this](int control, const std::string& why, uint64_t times) {
-    if (std::has_single_bit(times)) {  // the 1st, 2nd, 4th ...
+    if (std::has_single_bit(times))  // the 1st, 2nd, 4th ...
       spdlog::info("{}: {}{}", sessions_.At(control).who, why,
                    times == 1 ? "" : fmt::format(" ({} times)", times));
-    }
   };
   return hooks;
 }
@@ -119,9 +118,7 @@ int Supervisor::TickShares(int wait_ms) {
   net_.Tick(now);
   swap_.Tick(now);
   quota::Ns at = std::min({time_.WakeAt(now), net_.WakeAt(now), swap_.WakeAt(now)});
-  if (at == NetScheduler::kNever) {
-    return wait_ms;
-  }
+  if (at == NetScheduler::kNever) return wait_ms;
   quota::Ns until_ms = (at - now + quota::kMillisecond - 1) / quota::kMillisecond;
   return static_cast<int>(std::clamp<quota::Ns>(until_ms, 0, wait_ms));
 }

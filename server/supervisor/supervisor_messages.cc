@@ -36,13 +36,9 @@ Status Supervisor::TakeMessage(WorkerSession& worker) {
 void Supervisor::ReadWorker(WorkerSession& worker) {
   const Clock::time_point now = Clock::now();
   for (int i = 0; i < kMessagesPerTurn; ++i) {
-    if (!worker.rate.Take(now)) {
-      return Mute(worker);
-    }
+    if (!worker.rate.Take(now)) return Mute(worker);
     Status received = TakeMessage(worker);
-    if (received.code() == Code::kTimeout) {
-      return;
-    }
+    if (received.code() == Code::kTimeout) return;
     if (!received.ok()) {
       bool is_end = received.code() == Code::kDisconnected;
       return ShutOut(worker, is_end ? "" : received.message());
@@ -60,9 +56,7 @@ bool Supervisor::Unmute() {
   bool some = false;
   const Clock::time_point now = Clock::now();
   for (auto& [control, worker] : sessions_) {
-    if (worker->muted_until == Clock::time_point{} || worker->is_shut_out) {
-      continue;
-    }
+    if (worker->muted_until == Clock::time_point{} || worker->is_shut_out) continue;
     if (now >= worker->muted_until) {
       worker->muted_until = {};
       WatchDescriptor(epoll_, control);
@@ -75,9 +69,7 @@ bool Supervisor::Unmute() {
 
 void Supervisor::AnswerWorker(WorkerSession& worker, const control::FromWorker& message,
                               int* descriptor) {
-  if (worker.has_ended) {
-    return;
-  }
+  if (worker.has_ended) return;
   const int control = worker.process.control;
   const quota::Ns now = SteadyNow();
   auto hear = [&](const auto& each) {
@@ -85,19 +77,18 @@ void Supervisor::AnswerWorker(WorkerSession& worker, const control::FromWorker& 
     if constexpr (control::NamesDevice<M>) {
       if (each.device == SessionTable::kNoDevice) return;
     }
-    if constexpr (requires { charges_.OnMessage(control, each, now); }) {
+    if constexpr (requires { charges_.OnMessage(control, each, now); })
       charges_.OnMessage(control, each, now);
-    } else if constexpr (requires { time_.OnMessage(control, each, now); }) {
+    else if constexpr (requires { time_.OnMessage(control, each, now); })
       time_.OnMessage(control, each, now);
-    } else if constexpr (requires { net_.OnMessage(control, each, now); }) {
+    else if constexpr (requires { net_.OnMessage(control, each, now); })
       net_.OnMessage(control, each, now);
-    } else if constexpr (requires { swap_.OnMessage(control, each, now); }) {
+    else if constexpr (requires { swap_.OnMessage(control, each, now); })
       swap_.OnMessage(control, each, now);
-    } else if constexpr (M::kCarries != control::Carries::kNothing) {
+    else if constexpr (M::kCarries != control::Carries::kNothing)
       OnMessage(worker, each, descriptor);
-    } else {
+    else
       OnMessage(worker, each);
-    }
   };
   std::visit(hear, message);
 }
@@ -111,14 +102,12 @@ void Supervisor::OnMessage(WorkerSession& worker, const control::Ended& message)
 
 void Supervisor::OnMessage(WorkerSession&, const control::Skipped& message) {
   std::string name = Printable(message.kernel.str(), kMaxMessageBytes);
-  if (totals_.skipped.size() >= kMaxSkippedNames && totals_.skipped.count(name) == 0) {
+  if (totals_.skipped.size() >= kMaxSkippedNames && totals_.skipped.count(name) == 0)
     name = kOtherKernels;
-  }
   auto [entry, is_new] = totals_.skipped.try_emplace(name);
   entry->second += message.launches;
-  if (is_new) {
+  if (is_new)
     spdlog::warn("kernel {}: {} launches skipped, machine code alone", name, message.launches);
-  }
 }
 
 void Supervisor::OnMessage(WorkerSession&, const control::Peak& message) {
@@ -160,9 +149,8 @@ void Supervisor::OnMessage(WorkerSession& worker, const control::AskProcesses& q
     uint64_t bytes = charges_.charged_bytes(control, question.device);
     bytes += driver_memory_.ChargedOf(control, question.device);
     if (other->vgpu != worker.vgpu || other->raw_client_host != worker.raw_client_host ||
-        bytes == 0) {
+        bytes == 0)
       continue;
-    }
     if (answer.total++ >= question.known && answer.some.items.size() < answer.some.kMaxSize) {
       // Of its own unspent credit, the asker's client knows more.
       uint64_t unspent = other.get() == &worker ? 0 : charges_.UnspentOf(control, question.device);

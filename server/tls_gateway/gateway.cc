@@ -37,16 +37,12 @@ std::vector<std::string> FoldersOf(const TlsFiles& files) {
   std::vector<std::string> folders;
   for (const std::string* file :
        {&files.certificate, &files.key, &files.authorities, &files.revoked}) {
-    if (file->empty()) {
-      continue;
-    }
+    if (file->empty()) continue;
     std::error_code error;
     // What a link points at, as secrets are mounted in containers, and where the link is.
     const std::filesystem::path target = std::filesystem::canonical(*file, error);
     folders.push_back(std::filesystem::absolute(*file).parent_path());
-    if (!error) {
-      folders.push_back(target.parent_path());
-    }
+    if (!error) folders.push_back(target.parent_path());
   }
   return folders;
 }
@@ -55,9 +51,8 @@ std::vector<std::string> FoldersOf(const TlsFiles& files) {
 
 int TlsGatewayMain(const std::vector<std::string>& arguments) {
   if (arguments.size() != 4 || fcntl(kControlDescriptor, F_GETFD) < 0 ||
-      fcntl(kListener, F_GETFD) < 0) {
+      fcntl(kListener, F_GETFD) < 0)
     return 2;  // not started by a supervisor
-  }
   TlsFiles files{arguments[0], arguments[1], arguments[2], arguments[3]};
   fcntl(kControlDescriptor, F_SETFD, FD_CLOEXEC);
   fcntl(kListener, F_SETFD, FD_CLOEXEC);

@@ -30,9 +30,7 @@ struct Input {
 std::vector<const char*> Pointers(const Texts& texts) {
   std::vector<const char*> pointers;
   pointers.reserve(texts.size() + 1);  // never null: that is an error of its own
-  for (const auto& text : texts) {
-    pointers.push_back(text->c_str());
-  }
+  for (const auto& text : texts) pointers.push_back(text->c_str());
   return pointers;
 }
 
@@ -90,9 +88,7 @@ class Link {
     wants_ptx_ = Has(options_, "-ptx");
     is_lto_ = Has(options_, "-lto");
     to_ptx_ = call_.base().session.prefers_ptx() && !wants_ptx_;
-    if (to_ptx_ && is_lto_) {
-      options_.push_back(std::make_shared<const std::string>("-ptx"));
-    }
+    if (to_ptx_ && is_lto_) options_.push_back(std::make_shared<const std::string>("-ptx"));
   }
 
   void Run() {
@@ -220,9 +216,8 @@ void Serve_nvJitLinkComplete(LibraryCall& call) {
   const auto options = call.Value<uint32_t>();
   const auto count = call.Value<uint32_t>();
   Texts texts = GetTexts(call, options);
-  if (count > call.base().in.remaining_bytes() / kInputBytes) {
+  if (count > call.base().in.remaining_bytes() / kInputBytes)
     return call.base().Reject("more inputs than the record has room for");
-  }
   std::vector<Input> inputs(count);
   for (Input& input : inputs) {
     input.type = static_cast<nvJitLinkInputType>(call.Value<uint32_t>());

@@ -39,14 +39,9 @@ HeaderFolders FindHeaders(const fs::path& library) {
                          "../../cuda_runtime/include", "../../cuda_cccl/include"}) {
     std::error_code error;
     const fs::path folder = fs::weakly_canonical(library / to, error);
-    if (fs::exists(folder / "cuda_fp16.h", error)) {
-      folders.cuda.push_back(folder.string());
-    }
-    for (const fs::path& cccl : {folder / "cccl", folder}) {
-      if (fs::exists(cccl / "cuda/std/version", error)) {
-        folders.cccl.push_back(cccl.string());
-      }
-    }
+    if (fs::exists(folder / "cuda_fp16.h", error)) folders.cuda.push_back(folder.string());
+    for (const fs::path& cccl : {folder / "cccl", folder})
+      if (fs::exists(cccl / "cuda/std/version", error)) folders.cccl.push_back(cccl.string());
   }
   return folders;
 }
@@ -80,9 +75,7 @@ bool ReadProgram(LibraryCall& call, Program* program) {
 
 std::vector<const char*> Pointers(const Texts& texts) {
   std::vector<const char*> pointers;
-  for (const auto& text : texts) {
-    pointers.push_back(text->c_str());
-  }
+  for (const auto& text : texts) pointers.push_back(text->c_str());
   return pointers;
 }
 
@@ -109,9 +102,7 @@ void PutImage(Builder& answer, nvrtcProgram program, SizeOf size_of, Get get,
   answer.Put<int32_t>(status);
   answer.Put<uint32_t>(0);
   answer.PutString(status == NVRTC_SUCCESS ? image : "");
-  if (copy != nullptr) {
-    *copy = std::move(image);
-  }
+  if (copy != nullptr) *copy = std::move(image);
 }
 
 class Job {
@@ -131,9 +122,8 @@ class Job {
     Status confined =
         RunConfined(FoldersToRead(library, headers), call_.base().session.options().trust_tenants,
                     [&] { CreateAndCompile(create, destroy); });
-    if (!confined.ok()) {
+    if (!confined.ok())
       AnswerAlone(NVRTC_ERROR_INTERNAL_ERROR, "farcall: " + confined.message() + "\n");
-    }
   }
 
  private:
@@ -165,27 +155,21 @@ class Job {
 
   void AddFolders(const std::vector<std::string>& folders, uint32_t flag) {
     if ((program_.flags & flag) == 0) return;
-    for (const std::string& folder : folders) {
-      options_.push_back("-I" + folder);
-    }
+    for (const std::string& folder : folders) options_.push_back("-I" + folder);
   }
 
   void Compile(nvrtcProgram made) {
     LibraryCall& call = call_;
     auto add = FARCALL_NVRTC(nvrtcAddNameExpression);
     nvrtcResult status = NVRTC_SUCCESS;
-    for (const auto& expression : program_.expressions) {
+    for (const auto& expression : program_.expressions)
       if (add != nullptr && status == NVRTC_SUCCESS) status = add(made, expression->c_str());
-    }
     StopWithSession(made);
     std::vector<const char*> options;
-    for (const std::string& option : options_) {
-      options.push_back(option.c_str());
-    }
+    for (const std::string& option : options_) options.push_back(option.c_str());
     auto compile = FARCALL_NVRTC(nvrtcCompileProgram);
-    if (status == NVRTC_SUCCESS && compile != nullptr) {
+    if (status == NVRTC_SUCCESS && compile != nullptr)
       status = compile(made, static_cast<int>(options.size()), options.data());
-    }
     Answer(made, status);
   }
 
@@ -257,9 +241,7 @@ class Job {
 
 void Serve_nvrtcCompileProgram(LibraryCall& call) {
   Program program;
-  if (ReadProgram(call, &program)) {
-    Job(call, program).Run();
-  }
+  if (ReadProgram(call, &program)) Job(call, program).Run();
   AnswerFailure(call);
 }
 

@@ -7,9 +7,7 @@ namespace farcall::server {
 
 Status ConfineReads(const std::vector<std::string>& folders) {
   LandlockRules rules;
-  for (const std::string& folder : folders) {
-    rules.Allow(folder, LandlockRules::Access::kRead);
-  }
+  for (const std::string& folder : folders) rules.Allow(folder, LandlockRules::Access::kRead);
   return rules.Enforce();
 }
 

@@ -56,9 +56,8 @@ bool StayNear(const std::string& sysfs, const std::vector<std::string>& pci_bus_
   for (const std::string& id : pci_bus_ids) {
     const std::vector<int> near = ProcessorsNear(sysfs, id);
     if (near.empty()) return false;
-    for (int processor : near) {
+    for (int processor : near)
       if (CPU_ISSET(processor, &allowed)) CPU_SET(processor, &wanted);
-    }
   }
   if (CPU_COUNT(&wanted) == 0 || CPU_EQUAL(&wanted, &allowed)) return false;
   return sched_setaffinity(0, sizeof(wanted), &wanted) == 0;

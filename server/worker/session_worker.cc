@@ -57,11 +57,8 @@ constexpr int kTellMilliseconds = 1000;  // what has crossed the network
 
 std::vector<uint8_t> SupportedCalls(const DriverApi&) {
   std::vector<uint8_t> bitmap((kDispatchRows + 7) / 8, 0);
-  for (uint16_t id = 0; id < kDispatchRows; ++id) {
-    if (kDispatchTable[id].serve != nullptr) {
-      bitmap[id / 8] |= static_cast<uint8_t>(1u << (id % 8));
-    }
-  }
+  for (uint16_t id = 0; id < kDispatchRows; ++id)
+    if (kDispatchTable[id].serve != nullptr) bitmap[id / 8] |= static_cast<uint8_t>(1u << (id % 8));
   return bitmap;
 }
 
@@ -82,9 +79,7 @@ class SessionWorker {
 
   ~SessionWorker() {
     session_.reset();
-    if (library_memory_ != nullptr) {
-      library_memory_->Stop();
-    }
+    if (library_memory_ != nullptr) library_memory_->Stop();
   }
 
   void Run() {
@@ -104,11 +99,8 @@ class SessionWorker {
     for (const DeviceSnapshot& device : setup_.welcome.devices) places.push_back(device.pci_bus_id);
     StayNear("/sys", places);
     std::thread([this] { Control(); }).detach();  // the ledger's answers are needed from the start
-    for (const auto& [name, value] : setup_.hello.environment) {
-      if (IsForwardedVariable(name)) {
-        setenv(name.c_str(), value.c_str(), 1);
-      }
-    }
+    for (const auto& [name, value] : setup_.hello.environment)
+      if (IsForwardedVariable(name)) setenv(name.c_str(), value.c_str(), 1);
     FARCALL_TRY(OpenDevice());
 
     const SessionOptions options = MakeOptions();
@@ -126,9 +118,8 @@ class SessionWorker {
     session->link().AttachLog(NetPacer::Pace(std::move(channel_), pacer_, /*is_log=*/true), 0, 0);
     session_ = std::move(loop);
     open_.store(true);
-    if (sharing_.load()) {  // may have come between
+    if (sharing_.load())  // may have come between
       gate_->OnMessage(control::Sharing{});
-    }
     return {};
   }
 
@@ -137,16 +128,14 @@ class SessionWorker {
     const Welcome& welcome = setup_.welcome;
     SessionOptions options;
     options.devices = static_cast<int>(welcome.devices.size());
-    for (const DeviceSnapshot& device : welcome.devices) {
+    for (const DeviceSnapshot& device : welcome.devices)
       options.compute_capabilities.push_back(CapabilityOf(device));
-    }
     options.grace_ms = welcome.grace_ms;
     options.heartbeat_ms = welcome.heartbeat_ms;
     options.idle_after_ms =
         HasFeature(setup_.hello, SessionFeature::kIdleSilence) ? kIdleAfterMs : 0;
-    if (HasFeature(welcome, SessionFeature::kPackedChunks) && CanPackChunks()) {
+    if (HasFeature(welcome, SessionFeature::kPackedChunks) && CanPackChunks())
       options.packing = LinkOptions::Packing::kAuto;
-    }
     options.lanes = welcome.lanes;
     options.first_credit_bytes = setup_.first_credit_bytes;
     options.image_folder = images_;
@@ -162,9 +151,7 @@ class SessionWorker {
     gate_ = MakeGate(options.devices);
     options.gate = gate_.get();
     options.clock = clock_.get();
-    if (setup_.swaps) {
-      control_.SetSwaps();
-    }
+    if (setup_.swaps) control_.SetSwaps();
     swap_ = MakeSwap(options.devices);
     options.swap = swap_.get();
     return options;
@@ -174,26 +161,21 @@ class SessionWorker {
   void FillWelcome(const SessionOptions& options, Session* session) {
     Welcome& welcome = setup_.welcome;
     bool has_vmm = true;
-    for (const DeviceSnapshot& device : welcome.devices) {
-      has_vmm = has_vmm && device.has_vmm;
-    }
+    for (const DeviceSnapshot& device : welcome.devices) has_vmm = has_vmm && device.has_vmm;
     welcome.device_window = has_vmm ? session->ReserveWindow(setup_.hello.device_windows) : -1;
     welcome.known_images = session->images().Known(kMaxKnownImages);
     welcome.supported_calls = SupportedCalls(api_);
     constexpr uint64_t kOfSupervisor =
         FeatureBit(SessionFeature::kSharedMemory) | FeatureBit(SessionFeature::kPackedChunks);
     welcome.features &= kOfSupervisor;
-    if (options.packing == LinkOptions::Packing::kOff) {
+    if (options.packing == LinkOptions::Packing::kOff)
       welcome.features &= ~FeatureBit(SessionFeature::kPackedChunks);
-    }
     welcome.features |=
         FeatureBit(SessionFeature::kMirrors) | FeatureBit(SessionFeature::kLibraries) |
         FeatureBit(SessionFeature::kLibraryArrays) | FeatureBit(SessionFeature::kLibraryLacks) |
         FeatureBit(SessionFeature::kLibraryInventory) | FeatureBit(SessionFeature::kImageUnits) |
         FeatureBit(SessionFeature::kEventTimes) | FeatureBit(SessionFeature::kSharedHost);
-    if (options.idle_after_ms != 0) {
-      welcome.features |= FeatureBit(SessionFeature::kIdleSilence);
-    }
+    if (options.idle_after_ms != 0) welcome.features |= FeatureBit(SessionFeature::kIdleSilence);
     if (HasFeature(setup_.hello, SessionFeature::kFirstCredit)) {
       welcome.features |= FeatureBit(SessionFeature::kFirstCredit);
       welcome.first_credit = session->credit().Welcome();
@@ -204,16 +186,13 @@ class SessionWorker {
   }
 
   Status OpenDevice() {
-    if (warm_ != nullptr) {
+    if (warm_ != nullptr)
       api_ = warm_->api;
-    } else {
+    else
       FARCALL_TRY(LoadDeviceLibrary(setup_.device_path, &api_));
-    }
     const CUresult result =
         warm_ != nullptr && warm_->is_initialised ? CUDA_SUCCESS : api_.cuInit(0);
-    if (UsesFabric(kUcxTransport, setup_.welcome)) {
-      FARCALL_TRY(RefuseUnixSockets());
-    }
+    if (UsesFabric(kUcxTransport, setup_.welcome)) FARCALL_TRY(RefuseUnixSockets());
     return result == CUDA_SUCCESS
                ? Status()
                : Status(Code::kUnavailable, "cuInit on the server: " + ErrorWithCode(result));
@@ -224,9 +203,7 @@ class SessionWorker {
       (void)control::SendToSupervisor(control_.fd(),
                                       control::Peak{.device = device, .bytes = bytes});
     }
-    if (setup_.device_kind == "cpu-skip") {
-      ReportSkipped(api_, control_.fd());
-    }
+    if (setup_.device_kind == "cpu-skip") ReportSkipped(api_, control_.fd());
   }
 
   // What comes from the supervisor, and what device code prints.
@@ -243,31 +220,25 @@ class SessionWorker {
       poll(watched, 4, !early_.empty() ? 1 : !open ? 5 : client_died_ ? 20 : until_told);
       TakeEarly();
       is_quiet = TellNetUse(&reported_at);
-      if (watched[0].revents != 0 && !Receive()) {
-        break;
-      }
+      if (watched[0].revents != 0 && !Receive()) break;
       if (watched[1].revents != 0 || watched[2].revents != 0) {
         session_->session().output().Drain();
         session_->session().outbox().Flush();
       }
-      if (open && client_died_ && !session_->link().attached()) {
+      if (open && client_died_ && !session_->link().attached())
         session_->Stop({Code::kDisconnected, "the client's process has ended"});
-      }
     }
     control_.End();
     // Nobody can resume a session without its supervisor.
-    if (open_.load()) {
+    if (open_.load())
       session_->Stop({Code::kDisconnected, "the server has ended"});
-    } else {
+    else
       _exit(1);
-    }
   }
 
   // Once in kTellMilliseconds. True: there is nothing to tell until the pacer has news.
   bool TellNetUse(Clock::time_point* reported_at) {
-    if (Clock::now() - *reported_at < std::chrono::milliseconds(kTellMilliseconds)) {
-      return false;
-    }
+    if (Clock::now() - *reported_at < std::chrono::milliseconds(kTellMilliseconds)) return false;
     *reported_at = Clock::now();
     if (std::optional<control::NetUse> use = pacer_.Use()) {
       (void)control::SendToSupervisor(control_.fd(), *use);
@@ -280,46 +251,35 @@ class SessionWorker {
     control::ToWorker message;
     std::vector<int> descriptors;
     bool received = control::Receive(control_.fd(), &message, &descriptors).ok();
-    if (received && !control_.TakeAnswer(message, &descriptors)) {
-      OnMessage(message, &descriptors);
-    }
-    for (int fd : descriptors) {
-      close(fd);
-    }
+    if (received && !control_.TakeAnswer(message, &descriptors)) OnMessage(message, &descriptors);
+    for (int fd : descriptors) close(fd);
     return received;
   }
 
   using Descriptors = std::vector<int>;  // what stays in them is closed
   void OnMessage(const control::ToWorker& message, Descriptors* descriptors) {
     auto hear = [&](const auto& each) {
-      if constexpr (requires { pacer_.OnMessage(each); }) {
+      if constexpr (requires { pacer_.OnMessage(each); })
         pacer_.OnMessage(each);
-      } else if constexpr (requires { gate_->OnMessage(each); }) {
+      else if constexpr (requires { gate_->OnMessage(each); })
         PassToGate(each);
-      } else if constexpr (requires { swap_->OnMessage(each); }) {
+      else if constexpr (requires { swap_->OnMessage(each); })
         PassToSwap(each);
-      } else if constexpr (!IsAnswer<std::remove_cvref_t<decltype(each)>>) {
+      else if constexpr (!IsAnswer<std::remove_cvref_t<decltype(each)>>)
         OnMessage(each, descriptors);
-      }
     };
     std::visit(hear, message);
   }
   // Before the session is open it has asked for nothing; that there is sharing is kept for then.
   template <typename M>
   void PassToGate(const M& message) {
-    if (std::is_same_v<M, control::Sharing>) {
-      sharing_.store(true);
-    }
-    if (open_.load()) {
-      gate_->OnMessage(message);
-    }
+    if (std::is_same_v<M, control::Sharing>) sharing_.store(true);
+    if (open_.load()) gate_->OnMessage(message);
   }
   // One that is only being opened has nothing to move yet.
   template <typename M>
   void PassToSwap(const M& message) {
-    if (open_.load()) {
-      return swap_->OnMessage(message);
-    }
+    if (open_.load()) return swap_->OnMessage(message);
     (void)control::SendToSupervisor(control_.fd(),
                                     control::SwapDone{.outcome = control::SwapOutcome::kStayed});
   }
@@ -327,29 +287,21 @@ class SessionWorker {
   // shared memory, in between. True: the connection waits until then.
   template <typename Message>
   bool IsEarly(const Message& message, Descriptors* descriptors) {
-    if (open_.load() || descriptors->empty() || early_.size() > setup_.welcome.lanes) {
-      return false;
-    }
+    if (open_.load() || descriptors->empty() || early_.size() > setup_.welcome.lanes) return false;
     early_.emplace_back(message, descriptors->back());
     descriptors->pop_back();
     return true;
   }
   void TakeEarly() {
-    if (early_.empty() || !open_.load()) {
-      return;
-    }
+    if (early_.empty() || !open_.load()) return;
     for (const auto& [message, fd] : std::exchange(early_, {})) {
       Descriptors descriptors = {fd};
       std::visit([&](const auto& one) { OnMessage(one, &descriptors); }, message);
-      for (int left : descriptors) {
-        close(left);
-      }
+      for (int left : descriptors) close(left);
     }
   }
   void OnMessage(const control::Resume& message, Descriptors* descriptors) {
-    if (IsEarly(message, descriptors)) {
-      return;
-    }
+    if (IsEarly(message, descriptors)) return;
     if (std::unique_ptr<Channel> channel = Welcomed(message.answer, message.state, kLogRingBytes,
                                                     /*is_log=*/true, descriptors)) {
       session_->link().AttachLog(NetPacer::Pace(std::move(channel), pacer_, /*is_log=*/true),
@@ -357,9 +309,7 @@ class SessionWorker {
     }
   }
   void OnMessage(const control::Lane& message, Descriptors* descriptors) {
-    if (message.lane >= setup_.welcome.lanes || IsEarly(message, descriptors)) {
-      return;
-    }
+    if (message.lane >= setup_.welcome.lanes || IsEarly(message, descriptors)) return;
     if (std::unique_ptr<Channel> channel = Welcomed(message.answer, message.state, kLaneRingBytes,
                                                     /*is_log=*/false, descriptors)) {
       session_->link().AttachLane(message.lane,
@@ -371,14 +321,10 @@ class SessionWorker {
   }
   // The client gives back what it has not spent; its records do the rest.
   void OnMessage(const control::RecallCredit& message, Descriptors*) {
-    if (open_.load()) {
-      RecallFrom(message.device, message.bytes);
-    }
+    if (open_.load()) RecallFrom(message.device, message.bytes);
   }
   void OnMessage(const control::Stop& message, Descriptors*) {
-    if (!open_.load()) {
-      _exit(1);
-    }
+    if (!open_.load()) _exit(1);
     session_->Stop({Code::kDisconnected, message.why});
   }
   void OnMessage(const control::Setup&, Descriptors*) {}  // it has been
@@ -387,18 +333,12 @@ class SessionWorker {
   // wanted.
   std::unique_ptr<Channel> Welcomed(const AnswerKey& answer, const std::string& state,
                                     size_t ring_bytes, bool is_log, Descriptors* descriptors) {
-    if (descriptors->empty()) {
-      return nullptr;
-    }
-    if (!open_.load()) {
-      return nullptr;  // more than an honest client opens
-    }
+    if (descriptors->empty()) return nullptr;
+    if (!open_.load()) return nullptr;  // more than an honest client opens
     Result<std::unique_ptr<Channel>> adopted =
         TakeConnection(descriptors->back(), std::as_bytes(std::span(state)), ring_bytes);
     descriptors->pop_back();
-    if (!adopted.ok()) {
-      return nullptr;
-    }
+    if (!adopted.ok()) return nullptr;
     std::unique_ptr<Channel> channel = std::move(*adopted);
     Welcome welcome = setup_.welcome;
     welcome.devices.clear();

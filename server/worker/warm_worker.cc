@@ -26,9 +26,8 @@ constexpr size_t kRuntimeThreads = 0;
 Status CheckOneThread() {
   size_t threads = 0;
   DIR* tasks = opendir("/proc/self/task");
-  while (const dirent* entry = tasks == nullptr ? nullptr : readdir(tasks)) {
+  while (const dirent* entry = tasks == nullptr ? nullptr : readdir(tasks))
     threads += entry->d_name[0] != '.' ? 1 : 0;
-  }
   if (tasks != nullptr) closedir(tasks);
   return threads == 1 + kRuntimeThreads ? Status() : Status(Code::kUnavailable, kHasThreads);
 }
@@ -44,17 +43,14 @@ Status WarmUp(const WarmStart& start, const std::vector<int>& caches, WarmDevice
   SandboxRules rules;
   rules.files.readable = ReadableFiles(start.device_path);
   rules.files.caches = caches;
-  if (const char* folder = std::getenv(kSharedFolderVariable)) {
-    rules.files.shared_folder = folder;
-  }
+  if (const char* folder = std::getenv(kSharedFolderVariable)) rules.files.shared_folder = folder;
   Status entered = CanWarmUp() ? EnterSandbox(rules) : Status(Code::kUnavailable, kNoLandlock);
   for (int fd : caches) close(fd);
   FARCALL_TRY(entered);
   FARCALL_TRY(LoadDeviceLibrary(start.device_path, &device->api));
   if (start.initialises) {
-    if (CUresult result = device->api.cuInit(0); result != CUDA_SUCCESS) {
+    if (CUresult result = device->api.cuInit(0); result != CUDA_SUCCESS)
       return {Code::kUnavailable, "cuInit: " + ErrorWithCode(result)};
-    }
     device->is_initialised = true;
   }
   return CheckOneThread();

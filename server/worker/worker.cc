@@ -41,14 +41,11 @@ int Serve(const WarmDevice* warm) {
   control::ToWorker message;
   std::vector<int> descriptors;
   if (!control::Receive(kControlDescriptor, &message, &descriptors).ok() ||
-      !std::holds_alternative<control::Setup>(message) || descriptors.size() < 2) {
+      !std::holds_alternative<control::Setup>(message) || descriptors.size() < 2)
     return 2;
-  }
   Result<std::vector<std::byte>> bytes = ReadMemoryFile(descriptors[1], kMaxSetupBytes);
   close(descriptors[1]);
-  if (!bytes.ok()) {
-    return 2;
-  }
+  if (!bytes.ok()) return 2;
   Result<WorkerSetup> setup = DecodeWorkerSetup(*bytes);
   if (!setup.ok()) {
     TellEnd(kControlDescriptor, setup.status().message());
@@ -90,27 +87,23 @@ int WorkerMain(const std::vector<std::string>& arguments) {
     return 2;
   }  // not started by a supervisor
   const bool is_warm = arguments.size() >= 4 && arguments[0] == "warm";
-  if (is_warm) {
+  if (is_warm)
     Confine(kWarmWorkerName);
-  } else {
+  else
     Confine();
-  }
   fcntl(kControlDescriptor, F_SETFD, FD_CLOEXEC);
   bool probes_mig = arguments.size() >= 2 && arguments[0] == "probe-mig";
   bool probes = probes_mig || (arguments.size() >= 2 && arguments[0] == "probe");
   std::vector<int> caches;
-  if (is_warm) {
-    caches = OpenAllCaches(arguments[2]);  // which are the server's user's
-  }
+  if (is_warm) caches = OpenAllCaches(arguments[2]);  // which are the server's user's
   const size_t user = is_warm ? 4 : probes ? 2 : 0;
   if (arguments.size() == user + 2 && arguments[user] == "as") {
     Status became = BecomeUser(static_cast<uid_t>(std::stoul(arguments[user + 1])));
     if (!became.ok()) {
-      if (probes || is_warm) {
+      if (probes || is_warm)
         Report(became.message());
-      } else {
+      else
         TellEnd(kControlDescriptor, became.message());
-      }
       _exit(2);
     }
   }
@@ -122,13 +115,9 @@ int WorkerMain(const std::vector<std::string>& arguments) {
     _exit(2);
   }
 #ifdef FARCALL_NVML
-  if (is_memory) {
-    _exit(TellProcessMemory(arguments[1], {arguments.begin() + 2, arguments.end()}));
-  }
+  if (is_memory) _exit(TellProcessMemory(arguments[1], {arguments.begin() + 2, arguments.end()}));
 #endif
-  if (probes) {
-    dup2(STDERR_FILENO, STDOUT_FILENO);  // what the driver prints is for the server's log
-  }
+  if (probes) dup2(STDERR_FILENO, STDOUT_FILENO);  // what the driver prints is for the server's log
   int code = probes_mig ? ProbeMigDevices(arguments[1])
              : probes   ? ProbeDevices(arguments[1])
              : is_warm  ? ServeWarm({arguments[1], arguments[2], arguments[3] == kInitialises},

@@ -36,9 +36,8 @@ void RunModprobe(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), kModprobe);
   const std::vector<char*> pointers = ExecArguments(arguments);
   pid_t child = 0;
-  if (posix_spawn(&child, kModprobe, nullptr, nullptr, pointers.data(), environ) == 0) {
+  if (posix_spawn(&child, kModprobe, nullptr, nullptr, pointers.data(), environ) == 0)
     waitpid(child, nullptr, 0);
-  }
 }
 
 // NVIDIA's libraries make the device nodes that are missing by starting nvidia-modprobe, which no
@@ -47,9 +46,8 @@ void MakeDeviceNodes(const std::string& library) {
   namespace fs = std::filesystem;
   std::error_code error;
   if (IsOursByFolder(library) || fs::exists("/dev/nvidia-uvm", error) ||
-      access(kModprobe, X_OK) != 0) {
+      access(kModprobe, X_OK) != 0)
     return;
-  }
   RunModprobe({"-c", kControlMinor});  // and the module, which then says what there is
   std::vector<std::string> nodes;
   int minor = 0;
@@ -89,11 +87,10 @@ int ProbeDevices(const std::string& path) {
     }
   }
   const control::ProbeReport answer{.why = loaded.message()};
-  if (file >= 0) {
+  if (file >= 0)
     (void)control::SendToSupervisor(kControlDescriptor, answer, {file});
-  } else {
+  else
     (void)control::SendToSupervisor(kControlDescriptor, answer);
-  }
   return loaded.ok() ? 0 : 1;
 }
 
@@ -106,9 +103,7 @@ int ProbeMigDevices(const std::string& path) {
     return 1;
   }
   std::string text;
-  for (const std::string& uuid : *found) {
-    text += uuid + "\n";
-  }
+  for (const std::string& uuid : *found) text += uuid + "\n";
   auto bytes = std::as_bytes(std::span(text));
   int file = MakeMemoryFile("farcall-mig", {bytes.begin(), bytes.end()});
   (void)control::SendToSupervisor(kControlDescriptor, answer, {file});

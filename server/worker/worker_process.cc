@@ -51,14 +51,11 @@ std::vector<std::string> WorkerEnvironment(const std::string& gpus,
         text.rfind("FARCALL_TELL_STARTER", 0) == 0 ||
         (!gpus.empty() && text.rfind("CUDA_VISIBLE_DEVICES=", 0) == 0) ||
         (!more.empty() && text.rfind(std::string(kSharedFolderVariable) + "=", 0) == 0) ||
-        (is_mps && text.rfind("CUDA_MPS_", 0) == 0)) {
+        (is_mps && text.rfind("CUDA_MPS_", 0) == 0))
       continue;
-    }
     environment.push_back(std::move(text));
   }
-  if (!gpus.empty()) {
-    environment.push_back("CUDA_VISIBLE_DEVICES=" + gpus);
-  }
+  if (!gpus.empty()) environment.push_back("CUDA_VISIBLE_DEVICES=" + gpus);
   return environment;
 }
 
@@ -69,9 +66,7 @@ class Starter {
   // Runs `start` there and waits for it.   Thread  any
   void Run(const std::function<void()>& start) {
     std::unique_lock lock(mutex_);
-    if (!thread_.joinable()) {
-      thread_ = std::thread([this] { Loop(); });
-    }
+    if (!thread_.joinable()) thread_ = std::thread([this] { Loop(); });
     free_.wait(lock, [this] { return start_ == nullptr; });
     start_ = &start;
     bool done = false;
@@ -112,20 +107,16 @@ Result<WorkerProcess> Spawn(const char* path, std::vector<std::string> arguments
                             std::vector<std::string> environment, int inherited,
                             int standard_error) {
   int ends[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
     return Status(Code::kUnavailable, std::string("a worker's control socket: ") + strerror(errno));
-  }
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  if (standard_error >= 0) {  // first: the next line may take its number
+  if (standard_error >= 0)  // first: the next line may take its number
     posix_spawn_file_actions_adddup2(&actions, standard_error, STDERR_FILENO);
-  }
   posix_spawn_file_actions_adddup2(&actions, ends[1], kControlDescriptor);
   // From a number that the line above cannot have taken.
   int passed = inherited < 0 ? -1 : fcntl(inherited, F_DUPFD_CLOEXEC, kControlDescriptor + 2);
-  if (passed >= 0) {
-    posix_spawn_file_actions_adddup2(&actions, passed, kControlDescriptor + 1);
-  }
+  if (passed >= 0) posix_spawn_file_actions_adddup2(&actions, passed, kControlDescriptor + 1);
   // What a supervisor's terminal sends is nothing for a worker.
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawnattr_t attributes;
@@ -145,9 +136,7 @@ Result<WorkerProcess> Spawn(const char* path, std::vector<std::string> arguments
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   close(ends[1]);
-  if (passed >= 0) {
-    close(passed);
-  }
+  if (passed >= 0) close(passed);
   if (error != 0) {
     close(ends[0]);
     return Status(Code::kUnavailable, std::string(path) + " cannot be started: " + strerror(error));
@@ -188,11 +177,10 @@ class ProbeOutput {
     std::istringstream lines(bytes);
     for (std::string line; std::getline(lines, line);) {
       const LogLineParts parts = ParseLogLine(line);
-      if (failed && parts.severity == LogSeverity::kError) {
+      if (failed && parts.severity == LogSeverity::kError)
         why = Printable(parts.text, kMaxMessageBytes);
-      } else {
+      else
         std::fprintf(stderr, "%s\n", Printable(line, kMaxMessageBytes).c_str());
-      }
     }
     return why;
   }
@@ -207,16 +195,13 @@ Result<std::vector<std::byte>> Question(const char* what, const DeviceChoice& ch
   const ProbeOutput output;
   Result<WorkerProcess> started =
       StartWorker({what, choice.path}, gpus, user, {}, output.descriptor());
-  if (!started.ok()) {
-    return started.status();
-  }
+  if (!started.ok()) return started.status();
   pollfd readable{started->control, POLLIN, 0};
   control::FromProbe message;
   std::vector<int> descriptors;
   Status answered(Code::kTimeout, "the probe did not answer within 60 s");
-  if (poll(&readable, 1, kProbeMilliseconds) == 1) {
+  if (poll(&readable, 1, kProbeMilliseconds) == 1)
     answered = control::Receive(started->control, &message, &descriptors);
-  }
   EndProcess(&*started);
   const std::string own_words = output.Read(!answered.ok() || descriptors.empty());
   if (!answered.ok()) {
@@ -229,26 +214,18 @@ Result<std::vector<std::byte>> Question(const char* what, const DeviceChoice& ch
     return Status(Code::kUnavailable, own_words.empty() ? why : own_words);
   }
   Result<std::vector<std::byte>> bytes = ReadMemoryFile(descriptors[0], kMaxWelcomeBytes);
-  for (int fd : descriptors) {
-    close(fd);
-  }
+  for (int fd : descriptors) close(fd);
   return bytes;
 }
 
 Result<ProbedDevices> Probe(const DeviceChoice& choice, const std::string& gpus,
                             std::optional<uid_t> user) {
   Result<std::vector<std::byte>> bytes = Question("probe", choice, gpus, user);
-  if (!bytes.ok()) {
-    return bytes.status();
-  }
+  if (!bytes.ok()) return bytes.status();
   Result<Welcome> welcome = DecodeWelcome(*bytes);
-  if (!welcome.ok()) {
-    return welcome.status();
-  }
+  if (!welcome.ok()) return welcome.status();
   ProbedDevices probed{choice, {welcome->driver_version, welcome->devices}, {}};
-  if (!welcome->device_kind.empty()) {
-    probed.choice.kind = welcome->device_kind;
-  }
+  if (!welcome->device_kind.empty()) probed.choice.kind = welcome->device_kind;
   return probed;
 }
 
@@ -258,9 +235,7 @@ Result<WorkerProcess> StartWorker(std::vector<std::string> arguments, const std:
                                   std::optional<uid_t> user, const std::vector<std::string>& more,
                                   int standard_error) {
   arguments.insert(arguments.begin(), {"farcall", "worker"});
-  if (user) {
-    arguments.insert(arguments.end(), {"as", std::to_string(*user)});
-  }
+  if (user) arguments.insert(arguments.end(), {"as", std::to_string(*user)});
   return Spawn("/proc/self/exe", std::move(arguments), WorkerEnvironment(gpus, more), -1,
                standard_error);
 }
@@ -272,9 +247,8 @@ Result<WorkerProcess> StartProgram(const std::string& path, std::vector<std::str
 
 void KillProcess(const WorkerProcess& process) {
   if (process.pid_fd < 0 ||
-      syscall(SYS_pidfd_send_signal, process.pid_fd, SIGKILL, nullptr, 0) != 0) {
+      syscall(SYS_pidfd_send_signal, process.pid_fd, SIGKILL, nullptr, 0) != 0)
     kill(process.pid, SIGKILL);  // not reaped yet: the number is still its own
-  }
 }
 
 int EndProcess(WorkerProcess* process) {
@@ -299,9 +273,7 @@ Result<ProbedDevices> ProbeDevices(const std::vector<DeviceChoice>& choices,
                           : Status(theirs.status().code(), "as user " + std::to_string(*user) +
                                                                ": " + theirs.status().message());
     }
-    if (found.ok()) {
-      return found;
-    }
+    if (found.ok()) return found;
     why += (why.empty() ? "" : "; ") + choice.kind + ": " + found.status().message();
   }
   return Status(Code::kUnavailable,
@@ -311,9 +283,7 @@ Result<ProbedDevices> ProbeDevices(const std::vector<DeviceChoice>& choices,
 Result<ProbedDevices> ProbeMigDevices(const std::vector<DeviceChoice>& choices,
                                       const std::string& gpus, std::optional<uid_t> user) {
   Result<std::vector<std::byte>> bytes = Question("probe-mig", choices.front(), gpus, user);
-  if (!bytes.ok()) {
-    return bytes.status();
-  }
+  if (!bytes.ok()) return bytes.status();
   std::string uuids(reinterpret_cast<const char*>(bytes->data()), bytes->size());
   ProbedDevices all;
   for (size_t at = 0; at < uuids.size();) {

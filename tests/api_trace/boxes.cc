@@ -165,9 +165,8 @@ void TraceBoxes() {
   Buffers buffers;
   buffers.up.resize(4096);
   buffers.down.resize(4096);
-  for (size_t i = 0; i < buffers.up.size(); ++i) {
+  for (size_t i = 0; i < buffers.up.size(); ++i)
     buffers.up[i] = static_cast<unsigned char>(i * 11 + i / 256);
-  }
   T("", cuMemAlloc_v2, &buffers.a, 4096);
   T("", cuMemAlloc_v2, &buffers.b, 4096);
   T("", cuStreamCreate, &buffers.stream, CU_STREAM_NON_BLOCKING);

@@ -110,9 +110,8 @@ void TraceContext() {
   T("", cuCtxPushCurrent_v2, primary);
   T("", cuCtxPopCurrent_v2, &current);
   V("popped primary", "%d", current == primary);
-  for (int which : {CU_LIMIT_STACK_SIZE, CU_LIMIT_PRINTF_FIFO_SIZE, CU_LIMIT_MALLOC_HEAP_SIZE}) {
+  for (int which : {CU_LIMIT_STACK_SIZE, CU_LIMIT_PRINTF_FIFO_SIZE, CU_LIMIT_MALLOC_HEAP_SIZE})
     T("", cuCtxGetLimit, &limit, static_cast<CUlimit>(which));
-  }
   T("stack", cuCtxSetLimit, CU_LIMIT_STACK_SIZE, 4096);
   T("", cuCtxGetLimit, &limit, CU_LIMIT_STACK_SIZE);
   T("unknown", cuCtxGetLimit, &limit, static_cast<CUlimit>(99));

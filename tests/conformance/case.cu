@@ -133,9 +133,8 @@ CUdeviceptr Ptr(const void* pointer) {
 bool Filled(const void* memory, int value, size_t bytes) {
   // Not through what the compiler knows of it: another party writes there.
   const auto* at = static_cast<const volatile unsigned char*>(memory);
-  for (size_t i = 0; i < bytes; ++i) {
+  for (size_t i = 0; i < bytes; ++i)
     if (at[i] != static_cast<unsigned char>(value)) return false;
-  }
   return true;
 }
 
@@ -147,9 +146,8 @@ bool DeviceFilled(const void* memory, int value, size_t bytes) {
 
 bool RowsFilled(const void* memory, int value) {
   const auto* at = static_cast<const unsigned char*>(memory);
-  for (size_t row = 0; row < kHeight; ++row) {
+  for (size_t row = 0; row < kHeight; ++row)
     if (!Filled(at + row * kPitch, value, kWidth)) return false;
-  }
   return true;
 }
 

@@ -23,9 +23,8 @@ int main() {
   Add<<<(kCount + 127) / 128, 128>>>(device[0], device[1], device[2], kCount);
   int result = cudaGetLastError();
   if (result == 0) result = cudaMemcpy(host[2], device[2], sizeof(host[2]), cudaMemcpyDeviceToHost);
-  for (int i = 0; result == 0 && i < kCount; ++i) {
+  for (int i = 0; result == 0 && i < kCount; ++i)
     if (host[2][i] != 4 * i + 1) result = -1;
-  }
   printf("%d\n", result);
   return 0;
 }

@@ -42,9 +42,7 @@ class CompilersTest : public DriverTest {
     if (Nvrtc() == nullptr) GTEST_SKIP() << "no libnvrtc of NVIDIA's is here";
   }
   void TearDown() override {
-    if (program_ != nullptr) {
-      EXPECT_EQ(RTC(nvrtcDestroyProgram)(&program_), NVRTC_SUCCESS);
-    }
+    if (program_ != nullptr) EXPECT_EQ(RTC(nvrtcDestroyProgram)(&program_), NVRTC_SUCCESS);
     DriverTest::TearDown();
   }
 
@@ -53,9 +51,8 @@ class CompilersTest : public DriverTest {
     if (program_ != nullptr) RTC(nvrtcDestroyProgram)(&program_);
     EXPECT_EQ(RTC(nvrtcCreateProgram)(&program_, source, "test.cu", 0, nullptr, nullptr),
               NVRTC_SUCCESS);
-    if (expression != nullptr) {
+    if (expression != nullptr)
       EXPECT_EQ(RTC(nvrtcAddNameExpression)(program_, expression), NVRTC_SUCCESS);
-    }
     return RTC(nvrtcCompileProgram)(program_, static_cast<int>(options.size()), options.data());
   }
 
@@ -127,9 +124,7 @@ TEST_F(CompilersTest, WhatIsCompiledForAVirtualArchitectureIsTheRealLibrarys) {
   ASSERT_EQ(Compile(kTriple, {"--gpu-architecture=compute_90"}), NVRTC_SUCCESS) << Log();
   EXPECT_EQ(Run(Ptx(), "triple"), Expected(3, 0));
   size_t bytes = 0;
-  if (RTC(nvrtcGetCUBINSize)(program_, &bytes) == NVRTC_SUCCESS) {
-    EXPECT_EQ(bytes, 0u);
-  }
+  if (RTC(nvrtcGetCUBINSize)(program_, &bytes) == NVRTC_SUCCESS) EXPECT_EQ(bytes, 0u);
 }
 
 TEST_F(CompilersTest, WhatTheCompilerRefusesComesThrough) {
@@ -193,9 +188,8 @@ class LinkerTest : public CompilersTest {
     ASSERT_NE(library_, nullptr) << dlerror();
     unsigned ours = 0, minor = 0;
     using Version = nvJitLinkResult(unsigned*, unsigned*);
-    if (Linker<Version>("nvJitLinkVersion")(&ours, &minor) != NVJITLINK_SUCCESS) {
+    if (Linker<Version>("nvJitLinkVersion")(&ours, &minor) != NVJITLINK_SUCCESS)
       GTEST_SKIP() << "no libnvJitLink of NVIDIA's is here";
-    }
     // What a program names that was compiled by the header of a release.
     complete_ = "__nvJitLinkComplete_" + std::to_string(major) + "_0";
   }
@@ -217,15 +211,12 @@ class LinkerTest : public CompilersTest {
       if (result != NVJITLINK_SUCCESS) break;
       result = LINK(nvJitLinkAddData)(handle, type, input.data(), input.size(), "input");
     }
-    if (result == NVJITLINK_SUCCESS) {
+    if (result == NVJITLINK_SUCCESS)
       result = Linker<decltype(::nvJitLinkComplete)>(complete_.c_str())(handle);
-    }
     size_t bytes = 0;
     EXPECT_EQ(LINK(nvJitLinkGetErrorLogSize)(handle, &bytes), NVJITLINK_SUCCESS);
     log->resize(bytes);
-    if (bytes != 0) {
-      EXPECT_EQ(LINK(nvJitLinkGetErrorLog)(handle, log->data()), NVJITLINK_SUCCESS);
-    }
+    if (bytes != 0) EXPECT_EQ(LINK(nvJitLinkGetErrorLog)(handle, log->data()), NVJITLINK_SUCCESS);
     if (result == NVJITLINK_SUCCESS) {
       EXPECT_EQ(LINK(nvJitLinkGetLinkedCubinSize)(handle, &bytes), NVJITLINK_SUCCESS);
       image->resize(bytes);

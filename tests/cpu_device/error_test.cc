@@ -34,9 +34,8 @@ TEST_F(DriverTest, AKernelsFaultBreaksItsContextUntilReset) {
 class WildKernelTest : public DriverTest {
  protected:
   void SetUp() override {
-    if (dlopen(FARCALL_LIBCUDA, RTLD_NOW | RTLD_NOLOAD) != nullptr) {
+    if (dlopen(FARCALL_LIBCUDA, RTLD_NOW | RTLD_NOLOAD) != nullptr)
       GTEST_SKIP() << "the device is open already";
-    }
     setenv("FARCALL_CPU_TIMEOUT_MS", "400", 1);
     DriverTest::SetUp();
   }
@@ -119,9 +118,8 @@ A: ret; B: ret;
 };
 
 TEST_F(WildKernelTest, EndsWithAnErrorThatStaysInItsContext) {
-  for (const char* endless : {"loop", "barriers", "spin", "switches"}) {
+  for (const char* endless : {"loop", "barriers", "spin", "switches"})
     ExpectSticky(endless, CUDA_ERROR_LAUNCH_TIMEOUT);
-  }
   ExpectSticky("recursion", CUDA_ERROR_LAUNCH_FAILED);
   ExpectSticky("past_the_table", CUDA_ERROR_LAUNCH_FAILED);
   ExpectSticky("jump", CUDA_ERROR_ILLEGAL_ADDRESS);

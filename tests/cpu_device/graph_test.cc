@@ -105,9 +105,7 @@ TEST_F(GraphTest, AForkedStreamMayGoAndItsWorkMustBeJoined) {
     ASSERT_OK(CU(cuStreamWaitEvent)(side, fork, 0));
     ASSERT_OK(CU(cuMemsetD32Async)(data_, 7, 1, side));
     ASSERT_OK(CU(cuEventRecord)(join, side));
-    if (joined) {
-      ASSERT_OK(CU(cuStreamWaitEvent)(stream_, join, 0));
-    }
+    if (joined) ASSERT_OK(CU(cuStreamWaitEvent)(stream_, join, 0));
     ASSERT_OK(CU(cuStreamDestroy_v2)(side));
     CUgraph graph = nullptr;
     CUresult ended = CU(cuStreamEndCapture)(stream_, &graph);

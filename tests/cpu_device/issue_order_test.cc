@@ -144,9 +144,8 @@ class StreamsTest : public DriverTest {
     const CUresult loaded = CU(cuModuleLoadData)(&module_, kKernels);
     if (loaded == CUDA_ERROR_NOT_SUPPORTED) GTEST_SKIP() << "built without an executor";
     ASSERT_EQ(loaded, CUDA_SUCCESS);
-    for (CUstream& stream : streams_) {
+    for (CUstream& stream : streams_)
       ASSERT_OK(CU(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
-    }
     word_ = Allocate(4);
     ASSERT_OK(CU(cuMemsetD32_v2)(word_, 0, 1));
     ASSERT_OK(CU(cuCtxSynchronize)());
@@ -176,9 +175,8 @@ TEST_F(StreamsTest, KernelsAndMemsetsBeginAsTheyWereIssued) {
     Launch("Keep", 1, stream, counts + call * 4);
   }
   ASSERT_OK(CU(cuCtxSynchronize)());
-  for (int call = 0; call < kCalls; ++call) {
+  for (int call = 0; call < kCalls; ++call)
     EXPECT_EQ(reinterpret_cast<volatile int*>(counts)[call], 2 * kBlocks) << call;
-  }
 }
 
 TEST_F(StreamsTest, AKernelWaitsForALaterOneOfAnotherStream) {

@@ -94,9 +94,7 @@ TEST_F(DriverTest, AManagedVariableIsManagedMemory) {
     const CUresult result =
         CU(cuPointerGetAttribute)(&host, CU_POINTER_ATTRIBUTE_HOST_POINTER, variable);
     EXPECT_EQ(result, want == 1 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
-    if (want == 1) {
-      EXPECT_EQ(*host, 5);
-    }
+    if (want == 1) EXPECT_EQ(*host, 5);
   }
 }
 

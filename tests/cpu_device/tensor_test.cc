@@ -41,14 +41,10 @@ std::string Kernel(const std::vector<int>& coordinates, bool store, bool multica
         ", [%r1];\n  cp.async.bulk.commit_group;\n  cp.async.bulk.wait_group 0;\n";
   } else {
     text += "  mbarrier.init.shared.b64 [%r2], 1;\n";
-    if (multicast) {
-      text += "  barrier.cluster.arrive;\n  barrier.cluster.wait;\n";
-    }
+    if (multicast) text += "  barrier.cluster.arrive;\n  barrier.cluster.wait;\n";
     // The bytes of the box, which the kernel finds out by the data's first word.
     text += "  ld.global.u32 %r6, [%rd2];\n  mbarrier.arrive.expect_tx.shared.b64 _, [%r2], %r6;\n";
-    if (multicast) {
-      text += "  setp.ne.u32 %p3, %r8, 0;\n  @%p3 bra WAIT;\n  mov.u16 %h1, 3;\n";
-    }
+    if (multicast) text += "  setp.ne.u32 %p3, %r8, 0;\n  @%p3 bra WAIT;\n  mov.u16 %h1, 3;\n";
     text += "  cp.async.bulk.tensor." + rank +
             ".shared::cluster.global.tile.mbarrier::complete_tx::bytes" +
             std::string(multicast ? ".multicast::cluster" : "") + " [%r1], " + box + ", [%r2]" +
@@ -282,9 +278,7 @@ void CheckReduction(TensorTest* test, CUtensorMapDataType type, const std::strin
   ASSERT_OK(CU(cuMemcpyHtoD_v2)(data, shared.data(), kSharedBytes));
   CUtensorMap map;
   ASSERT_OK(test->Encode(t, address, &map));
-  for (int i = 0; i < 2; ++i) {
-    ASSERT_OK(test->Launch(Kernel(at, true, false, reduce), map, data));
-  }
+  for (int i = 0; i < 2; ++i) ASSERT_OK(test->Launch(Kernel(at, true, false, reduce), map, data));
   Walk(t, at, [&](int64_t to, uint64_t from) {
     if (to < 0) return;
     const int with = number(from / sizeof(T), 5),

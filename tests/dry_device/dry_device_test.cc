@@ -81,9 +81,8 @@ TEST_F(DryDeviceTest, ACubinHasTheParametersOfItsPtx) {
     for (CUfunction_attribute attribute :
          {CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES,
           CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES, CU_FUNC_ATTRIBUTE_PTX_VERSION,
-          CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH}) {
+          CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH})
       EXPECT_EQ(Attribute(a, attribute), Attribute(b, attribute)) << name << " " << attribute;
-    }
   }
 }
 

@@ -117,9 +117,8 @@ T Any() {
       static int object;
       static uint64_t handle = 0;
       constexpr HandleKind kKind = KindOf<T>();
-      if (!CheckHandle(kKind, handle)) {  // the call before may have freed it
+      if (!CheckHandle(kKind, handle))  // the call before may have freed it
         handle = Handles(kKind).New(&object);
-      }
       return reinterpret_cast<T>(handle);
     }
   } else if constexpr (std::is_integral_v<T> || std::is_enum_v<T>) {
@@ -192,18 +191,10 @@ class Program {
   }
   ~Program() {
     fuzz::SetReply(CUDA_SUCCESS, {});
-    for (CUmodule module : modules_) {
-      Call_cuModuleUnload(module);
-    }
-    for (CUlibrary library : libraries_) {
-      Call_cuLibraryUnload(library);
-    }
-    for (CUdeviceptr address : memory_) {
-      Call_cuMemFree_v2(address);
-    }
-    for (uint64_t transfer : transfers_) {
-      session_.transfers().Forget(transfer);
-    }
+    for (CUmodule module : modules_) Call_cuModuleUnload(module);
+    for (CUlibrary library : libraries_) Call_cuLibraryUnload(library);
+    for (CUdeviceptr address : memory_) Call_cuMemFree_v2(address);
+    for (uint64_t transfer : transfers_) session_.transfers().Forget(transfer);
     DeviceCredit().SetWindow({});
   }
 
@@ -239,33 +230,26 @@ class Program {
     CUresult status = Prepare(body);
     size_t index = how % kGeneratedCount;
     CUresult result = kGenerated[index].call();
-    if (result == CUDA_SUCCESS && status != CUDA_SUCCESS) {
+    if (result == CUDA_SUCCESS && status != CUDA_SUCCESS)
       std::abort();  // a call that failed answers success
-    }
-    if (result == CUDA_SUCCESS) {
-      g_reached[index] = true;
-    }
+    if (result == CUDA_SUCCESS) g_reached[index] = true;
   }
 
   void Load(bool is_library) {
-    if (modules_.size() + libraries_.size() >= 8) {
-      return;
-    }
+    if (modules_.size() + libraries_.size() >= 8) return;
     if (is_library) {
       CUlibrary library = nullptr;
       if (Call_cuLibraryLoadData(&library, kImage, nullptr, nullptr, 0, nullptr, nullptr, 0) ==
-          CUDA_SUCCESS) {
+          CUDA_SUCCESS)
         libraries_.push_back(library);
-      }
       return;
     }
     CUmodule module = nullptr;
     char log[64];
     CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
     void* values[] = {log, reinterpret_cast<void*>(sizeof(log))};
-    if (Call_cuModuleLoadDataEx(&module, kImage, 2, options, values) == CUDA_SUCCESS) {
+    if (Call_cuModuleLoadDataEx(&module, kImage, 2, options, values) == CUDA_SUCCESS)
       modules_.push_back(module);
-    }
   }
 
   // {status and number as ever, then the reply}: as many bytes as the call asks for, or not.
@@ -279,9 +263,7 @@ class Program {
 
   void CallByHand(uint8_t how, std::span<const std::byte> body) {
     Prepare(body);
-    if (how >= 0xF0) {
-      return Download(how);
-    }
+    if (how >= 0xF0) return Download(how);
     CUmodule module = modules_.empty() ? nullptr : modules_.back();
     CUlibrary library = libraries_.empty() ? nullptr : libraries_.back();
     std::array<CUfunction, 4> functions{};
@@ -307,16 +289,13 @@ class Program {
         Call_cuLibraryEnumerateKernels(kernels.data(), kernels.size(), library);
         return;
       case 6:
-        if (how / 16 % 2 == 0) {
+        if (how / 16 % 2 == 0)
           Call_cuModuleGetGlobal_v2(&address, &bytes, module, name.data());
-        } else {
+        else
           Call_cuLibraryGetGlobal(&address, &bytes, library, name.data());
-        }
         return;
       case 7:
-        if (Call_cuMemAlloc_v2(&address, 256) == CUDA_SUCCESS) {
-          memory_.push_back(address);
-        }
+        if (Call_cuMemAlloc_v2(&address, 256) == CUDA_SUCCESS) memory_.push_back(address);
         return;
       case 8:
         Call_cuMemGetInfo_v2(&bytes, &more_bytes);
@@ -331,9 +310,7 @@ class Program {
 
   // A record of the server, as the link delivers it: its size is right.
   void Receive(uint8_t how, std::span<const std::byte> body) {
-    if (how == 0xFF) {
-      return DeviceCredit().SetWindow(kWindow);
-    }
+    if (how == 0xFF) return DeviceCredit().SetWindow(kWindow);
     RecordHeader header;
     header.bytes = static_cast<uint32_t>(sizeof(header) + AlignUp(body.size(), 8));
     header.call = static_cast<uint16_t>(how < 0x80 ? 0xF020 + how % 8 : 0xF000 + how % 64);
@@ -346,9 +323,8 @@ class Program {
     frame.records = 1;
     const Status heard = session_.OnFrame({frame, record});
     if (heard.ok() && header.call == static_cast<uint16_t>(SessionCall::kGoodbye) &&
-        (header.flags & kReply) == 0) {
+        (header.flags & kReply) == 0)
       std::abort();  // the session goes on after its end
-    }
     session_.DrainOutput();
   }
 
@@ -361,9 +337,7 @@ class Program {
       transfers.Expect(transfers_.back(), room.data(), room.size());
       transfers.BindSerial(transfers_.back(), how);
     }
-    if (body.size() < 8) {
-      return;
-    }
+    if (body.size() < 8) return;
     uint16_t offset;
     std::memcpy(&offset, body.data() + 2, sizeof(offset));
     ChunkHeader header;
@@ -374,18 +348,11 @@ class Program {
     auto which = static_cast<uint8_t>(body[0]);
     header.transfer = which < transfers_.size() ? transfers_[which] : which;
     std::span<std::byte> room = session_.ChunkDestination(header);
-    if (room.empty()) {
-      return;
-    }
+    if (room.empty()) return;
     // One transfer's bytes go to no other's memory.
-    for (size_t i = 0; i < transfers_.size(); ++i) {
-      if (rooms_[i].Holds(room) && header.transfer != transfers_[i]) {
-        std::abort();
-      }
-    }
-    if (room.size() != header.bytes) {
-      std::abort();
-    }
+    for (size_t i = 0; i < transfers_.size(); ++i)
+      if (rooms_[i].Holds(room) && header.transfer != transfers_[i]) std::abort();
+    if (room.size() != header.bytes) std::abort();
     std::fill(room.begin(), room.end(), std::byte{1});
     session_.OnChunk(header);
   }
@@ -403,9 +370,7 @@ void Report() {
   size_t reached = 0;
   for (size_t i = 0; i < kGeneratedCount; ++i) {
     reached += g_reached[i] ? 1 : 0;
-    if (!g_reached[i]) {
-      std::fprintf(stderr, "not reached: %s\n", kGenerated[i].name);
-    }
+    if (!g_reached[i]) std::fprintf(stderr, "not reached: %s\n", kGenerated[i].name);
   }
   std::fprintf(stderr, "generated reply decoders reached: %zu of %zu\n", reached, kGeneratedCount);
 }
@@ -419,12 +384,8 @@ extern "C" const char* __asan_default_options() {
 
 extern "C" int LLVMFuzzerInitialize(int*, char***) {
   // Where the shim writes what device code prints: bytes of the inputs.
-  if (std::freopen("/dev/null", "w", stdout) == nullptr) {
-    std::abort();
-  }
-  if (std::getenv("FARCALL_FUZZ_REPORT") != nullptr) {
-    std::atexit(Report);
-  }
+  if (std::freopen("/dev/null", "w", stdout) == nullptr) std::abort();
+  if (std::getenv("FARCALL_FUZZ_REPORT") != nullptr) std::atexit(Report);
   return 0;
 }
 

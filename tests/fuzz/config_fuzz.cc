@@ -149,10 +149,9 @@ void ReadNames(std::string_view text) {
   server::ServeOptions options;
   CheckRefusal(server::SetOverhead(text, &options));
   CheckRefusal(server::SetWorkerCalls(text, &options));
-  for (const server::ServeSetting& setting : server::ServeSettings()) {
+  for (const server::ServeSetting& setting : server::ServeSettings())
     if (setting.parse != nullptr && setting.name.find("token") == setting.name.npos)
       CheckRefusal(server::ApplyFlag(setting, std::string(text), &options));
-  }
   options.listen = {std::string(text)};
   CheckRefusal(server::CheckServeOptions(options));
   (void)PriorityNumber(text);

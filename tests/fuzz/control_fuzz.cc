@@ -114,15 +114,14 @@ class Host {
       if constexpr (requires { each.device; }) {
         if (each.device < 0 || each.device >= kDevices) return;  // Supervisor::HostDevice
       }
-      if constexpr (requires { leases_.OnMessage(kHostile, each, now_); }) {
+      if constexpr (requires { leases_.OnMessage(kHostile, each, now_); })
         leases_.OnMessage(kHostile, each, now_);
-      } else if constexpr (requires { net_.OnMessage(kHostile, each, now_); }) {
+      else if constexpr (requires { net_.OnMessage(kHostile, each, now_); })
         net_.OnMessage(kHostile, each, now_);
-      } else if constexpr (requires { swap_.OnMessage(kHostile, each, now_); }) {
+      else if constexpr (requires { swap_.OnMessage(kHostile, each, now_); })
         swap_.OnMessage(kHostile, each, now_);
-      } else if constexpr (requires { Receive(each); }) {
+      else if constexpr (requires { Receive(each); })
         Receive(each);
-      }
     };
     std::visit(hear, message);
   }
@@ -153,9 +152,8 @@ class Host {
       Require(sum <= 2 * kQuota);
       Require(swap_.resident_bytes(device) <= sum);
     }
-    for (const quota::VgpuStatus& status : leases_.Statuses(now_)) {
+    for (const quota::VgpuStatus& status : leases_.Statuses(now_))
       Require(status.gpu_time_ns >= 0 && status.gpu_time_ns <= 2 * now_ + 2 * kSecond);
-    }
     Require(net_.UseOf("1").bytes_in == 0);
   }
 

@@ -11,9 +11,8 @@ using farcall::cpu_device::images::Cubin;
 
 void CheckKernels(const Cubin& cubin) {
   for (const auto& kernel : cubin.kernels) {
-    for (const auto& param : kernel.params) {
+    for (const auto& param : kernel.params)
       if (uint64_t{param.offset_bytes} + param.size_bytes > kernel.param_bytes) std::abort();
-    }
   }
 }
 
@@ -23,12 +22,10 @@ void CheckVariables(const Cubin& cubin, const uint8_t* data, size_t size) {
     if (!init.empty() && (init.data() < data || init.data() + init.size() > data + size))
       std::abort();
     if (init.size() > variable.size_bytes) std::abort();
-    for (const auto& fixup : variable.fixups) {
+    for (const auto& fixup : variable.fixups)
       if (fixup.target >= cubin.variables.size() || fixup.size_bytes > variable.size_bytes ||
-          fixup.offset > variable.size_bytes - fixup.size_bytes) {
+          fixup.offset > variable.size_bytes - fixup.size_bytes)
         std::abort();
-      }
-    }
   }
 }
 

@@ -33,14 +33,10 @@ const std::vector<farcall::TokenVerifier>& Known() {
 template <typename T>
 void RoundTrip(const farcall::Result<T>& decoded,
                farcall::Result<T> (*decode)(std::span<const std::byte>)) {
-  if (!decoded.ok()) {
-    return;
-  }
+  if (!decoded.ok()) return;
   std::vector<std::byte> encoded = farcall::Encode(*decoded);
   farcall::Result<T> again = decode(encoded);
-  if (!again.ok() || farcall::Encode(*again) != encoded) {
-    std::abort();
-  }
+  if (!again.ok() || farcall::Encode(*again) != encoded) std::abort();
 }
 
 // A HELLO whose sealed part is `plain`, and `plain` as a packet.
@@ -52,9 +48,7 @@ void SayHello(std::span<const std::byte> plain) {
   std::vector<std::byte> room(sizeof(farcall::KeyShare) + plain.size() + farcall::kSealBytes);
   std::memcpy(room.data(), key.share().data(), key.share().size());
   auto packet = farcall::MakePacket(farcall::HandshakeType::kHello, room);
-  if (!packet.ok()) {
-    return;
-  }
+  if (!packet.ok()) return;
   auto open = std::span(*packet).first(farcall::kHelloOpenBytes);
   auto seal = farcall::HelloSealKey(server.greeting(), key.share(), *key.SharedWith(share));
   std::vector<std::byte> sealed = farcall::Seal(seal, plain, open);
@@ -70,22 +64,17 @@ void Answer(std::span<const std::byte> bytes) {
   (void)farcall::ClientExchange::Answer(bytes, {}, {});
   const farcall::ServerExchange server(false, "9");
   auto client = farcall::ClientExchange::Answer(server.greeting(), {}, {});
-  if (client->Open(bytes).ok()) {
-    std::abort();  // nobody sealed it
-  }
+  if (client->Open(bytes).ok()) std::abort();  // nobody sealed it
   auto heard = server.Receive(client->hello());
   for (HandshakeType type : {HandshakeType::kWelcome, HandshakeType::kRedirect}) {
     auto packet = farcall::SealAnswer(heard->AcceptAnyone().answer, type, bytes);
     auto opened = packet.ok() ? client->Open(*packet) : packet;
-    if (!opened.ok()) {
-      continue;
-    }
+    if (!opened.ok()) continue;
     Require(std::equal(opened->begin(), opened->end(), bytes.begin(), bytes.end()));
-    if (type == HandshakeType::kWelcome) {
+    if (type == HandshakeType::kWelcome)
       RoundTrip(farcall::DecodeWelcome(*opened), farcall::DecodeWelcome);
-    } else {
+    else
       RoundTrip(farcall::DecodeRedirect(*opened), farcall::DecodeRedirect);
-    }
   }
 }
 
@@ -94,33 +83,25 @@ Packet Changed(const Packet& packet, std::span<const std::byte> change) {
   Packet changed = packet;
   uint16_t position = 0;
   std::memcpy(&position, change.data(), sizeof(position));
-  for (size_t i = 2; i < change.size(); ++i) {
-    changed[(position + i) % changed.size()] ^= change[i];
-  }
+  for (size_t i = 2; i < change.size(); ++i) changed[(position + i) % changed.size()] ^= change[i];
   return changed;
 }
 
 // One of the packets of an honest handshake comes changed: whoever gets it takes it only if it is
 // as it was.
 void Change(uint8_t which, std::span<const std::byte> change) {
-  if (change.size() < 2) {
-    return;
-  }
+  if (change.size() < 2) return;
   auto credentials = farcall::ClientCredentials::OfToken("a-token");
   credentials.session = farcall::SessionKey();
   const farcall::ServerExchange server(true, "9");
   const Packet greeting = which == 0 ? Changed(server.greeting(), change) : server.greeting();
   auto client = farcall::ClientExchange::Answer(greeting, {}, credentials);
-  if (!client.ok()) {
-    return;
-  }
+  if (!client.ok()) return;
   const Packet hello = which == 1 ? Changed(client->hello(), change) : client->hello();
   auto heard = server.Receive(hello);
   const bool is_whole = greeting == server.greeting() && hello == client->hello();
   Require(heard.ok() == is_whole);
-  if (!is_whole) {
-    return;
-  }
+  if (!is_whole) return;
   auto accepted = heard->AcceptToken(Known());
   Require(accepted.has_value() && heard->AcceptSession(farcall::SessionKey()).has_value());
   farcall::Redirect redirect;
@@ -133,9 +114,7 @@ void Change(uint8_t which, std::span<const std::byte> change) {
 
 // The first bytes of a packet, to either side.
 void Measure(std::span<const std::byte> bytes) {
-  if (bytes.size() < sizeof(farcall::HandshakeHeader)) {
-    return;
-  }
+  if (bytes.size() < sizeof(farcall::HandshakeHeader)) return;
   auto header = bytes.first<sizeof(farcall::HandshakeHeader)>();
   auto to_server = farcall::HelloPacketBytes(header);
   Require(!to_server.ok() || *to_server <= header.size() + farcall::kMaxHelloBytes);
@@ -150,9 +129,7 @@ void Measure(std::span<const std::byte> bytes) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  if (size == 0) {
-    return 0;
-  }
+  if (size == 0) return 0;
   std::span<const std::byte> body(reinterpret_cast<const std::byte*>(data + 1), size - 1);
   switch (data[0] % 12) {
     case 0:

@@ -11,18 +11,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string error;
   farcall::cuda_abi::ClassifyImage(bytes);
   farcall::cuda_abi::ImageView view = farcall::cuda_abi::ViewImage(bytes, &error);
-  if (view.form != farcall::cuda_abi::ImageForm::kContainer) {
-    return 0;
-  }
+  if (view.form != farcall::cuda_abi::ImageForm::kContainer) return 0;
   std::vector<ImageEntry> entries;
-  if (!farcall::cuda_abi::ParseContainer(view.bytes, &entries, &error)) {
-    return 0;
-  }
-  for (const ImageEntry& entry : entries) {
-    if (entry.payload.data() < data || entry.payload.data() + entry.payload.size() > data + size) {
+  if (!farcall::cuda_abi::ParseContainer(view.bytes, &entries, &error)) return 0;
+  for (const ImageEntry& entry : entries)
+    if (entry.payload.data() < data || entry.payload.data() + entry.payload.size() > data + size)
       std::abort();
-    }
-  }
   farcall::cuda_abi::ChooseEntry(entries, 130, farcall::cuda_abi::CodeTaste::kMachineCodeFirst);
   farcall::cuda_abi::ChooseEntry(entries, 80, farcall::cuda_abi::CodeTaste::kPtxOnly);
   return 0;

@@ -109,16 +109,11 @@ Fake::Fake(const char* function, bool is_slow)
 }
 
 Fake::~Fake() {
-  if (is_slow_) {  // in its objects meanwhile
+  if (is_slow_)  // in its objects meanwhile
     std::this_thread::sleep_for(std::chrono::microseconds(50 + Random() % 256));
-  }
   std::lock_guard lock(g_mutex);
-  for (uint64_t key : used_) {
-    --g_objects[key].uses;
-  }
-  for (uint64_t key : ended_) {
-    g_objects[key].ended = true;
-  }
+  for (uint64_t key : used_) --g_objects[key].uses;
+  for (uint64_t key : ended_) g_objects[key].ended = true;
 }
 
 void Fake::Fail(const char* what, uint64_t value) {
@@ -129,9 +124,7 @@ void Fake::Fail(const char* what, uint64_t value) {
 
 void Fake::Use(uint64_t key, std::initializer_list<uint16_t> kinds, bool may_be_null, bool ends) {
   std::unique_lock lock(g_mutex);
-  if (key == 0 && may_be_null) {
-    return;
-  }
+  if (key == 0 && may_be_null) return;
   auto found = g_objects.find(key);
   if (found == g_objects.end()) {
     lock.unlock();
@@ -150,9 +143,7 @@ void Fake::Use(uint64_t key, std::initializer_list<uint16_t> kinds, bool may_be_
   state.user = std::this_thread::get_id();
   ++state.uses;
   used_.push_back(key);
-  if (ends) {
-    ended_.push_back(key);
-  }
+  if (ends) ended_.push_back(key);
   handle_ = handle_ == 0 ? key : handle_;
 }
 
@@ -164,9 +155,8 @@ uint64_t Fake::NewObject(uint16_t kind) {
 }
 
 void Fake::CheckDevice(uint64_t address, uint64_t bytes) {
-  if (address != 0 && !IsDevices(address, std::max<uint64_t>(bytes, 1))) {
+  if (address != 0 && !IsDevices(address, std::max<uint64_t>(bytes, 1)))
     Fail("an address outside the session's memory", address);
-  }
 }
 
 void Fake::ByMode(const void* at, uint64_t bytes, bool writes) {
@@ -176,27 +166,20 @@ void Fake::ByMode(const void* at, uint64_t bytes, bool writes) {
     auto found = g_objects.find(handle_);
     mode = found == g_objects.end() ? 0 : found->second.mode;
   }
-  if (mode != 0) {
-    return CheckDevice(reinterpret_cast<uint64_t>(at), bytes);
-  }
+  if (mode != 0) return CheckDevice(reinterpret_cast<uint64_t>(at), bytes);
   Touch(at, bytes, writes);
 }
 
 void Fake::Any(const void* at, uint64_t bytes) {
-  if (!IsDevices(reinterpret_cast<uint64_t>(at), 1)) {
-    Touch(at, bytes, true);
-  }
+  if (!IsDevices(reinterpret_cast<uint64_t>(at), 1)) Touch(at, bytes, true);
 }
 
 void Fake::Touch(const void* at, uint64_t bytes, bool writes) {
   const auto address = reinterpret_cast<uint64_t>(at);
-  if (at == nullptr || bytes == 0) {
-    return;
-  }
+  if (at == nullptr || bytes == 0) return;
   if (Overlaps(g_ground.secret, g_ground.secret_bytes, address) ||
-      Overlaps(g_ground.window_base, g_ground.window_bytes, address)) {
+      Overlaps(g_ground.window_base, g_ground.window_bytes, address))
     Fail("a pointer for the host to follow", address);
-  }
   auto* first = static_cast<volatile unsigned char*>(const_cast<void*>(at));
   if (!writes) {
     (void)first[0];
@@ -213,15 +196,11 @@ void Fake::Touch(const void* at, uint64_t bytes, bool writes) {
 }
 
 void Fake::Text(const char* text) {
-  if (text != nullptr) {
-    Touch(text, std::strlen(text) + 1, false);
-  }
+  if (text != nullptr) Touch(text, std::strlen(text) + 1, false);
 }
 
 void Fake::WriteAddress(void* at) {
-  if (at == nullptr) {
-    return;
-  }
+  if (at == nullptr) return;
   Touch(at, sizeof(uint64_t), true);
   const uint64_t told = Random() % 2 == 0 ? GivenAddress() : g_ground.window_base + 256;
   std::memcpy(at, &told, sizeof(told));

@@ -45,15 +45,12 @@ class Fake {
   }
   template <typename T>
   void Make(T* made, uint16_t kind) {
-    if (status_ != 0) {
-      return;
-    }
+    if (status_ != 0) return;
     const uint64_t key = NewObject(kind);
-    if constexpr (std::is_integral_v<T>) {
+    if constexpr (std::is_integral_v<T>)
       *made = static_cast<T>(key);
-    } else {
+    else
       *made = reinterpret_cast<T>(key);
-    }
   }
   // For kernels.
   template <typename T>
@@ -63,9 +60,7 @@ class Fake {
   template <typename T, typename Count>
   void Addresses(T* const* addresses, Count count) {
     Read(addresses, static_cast<uint64_t>(count) * sizeof(*addresses));
-    for (Count i = 0; addresses != nullptr && i < count; ++i) {
-      Device(addresses[i]);
-    }
+    for (Count i = 0; addresses != nullptr && i < count; ++i) Device(addresses[i]);
   }
   // Where the handle's pointer mode says.
   void ByMode(const void* at, uint64_t bytes, bool writes);
@@ -85,11 +80,10 @@ class Fake {
  private:
   template <typename T>
   static uint64_t Key(T object) {
-    if constexpr (std::is_integral_v<T>) {
+    if constexpr (std::is_integral_v<T>)
       return static_cast<uint64_t>(object);
-    } else {
+    else
       return reinterpret_cast<uint64_t>(object);
-    }
   }
   void Use(uint64_t key, std::initializer_list<uint16_t> kinds, bool may_be_null, bool ends);
   uint64_t NewObject(uint16_t kind);

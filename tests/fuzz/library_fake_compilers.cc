@@ -123,9 +123,7 @@ nvJitLinkResult nvJitLinkAddData(nvJitLinkHandle handle, nvJitLinkInputType, con
   fake.Object(handle, {2}, false);
   fake.Read(data, bytes);
   fake.Text(name);
-  if (bytes >= 7 && std::memcmp(data, "!<thin>", 7) == 0) {
-    std::abort();  // which names files
-  }
+  if (bytes >= 7 && std::memcmp(data, "!<thin>", 7) == 0) std::abort();  // which names files
   return static_cast<nvJitLinkResult>(fake.Status());
 }
 nvJitLinkResult nvJitLinkComplete(nvJitLinkHandle handle) {

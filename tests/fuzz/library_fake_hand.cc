@@ -54,9 +54,7 @@ cublasStatus_t SetAttribute(const char* name, Attribute attribute, const void* v
 template <typename Opaque>
 cublasStatus_t Init(const char* name, Opaque* at, size_t bytes) {
   Fake fake(name, false);
-  if (bytes == sizeof(*at)) {
-    fake.Write(at, bytes);
-  }
+  if (bytes == sizeof(*at)) fake.Write(at, bytes);
   return static_cast<cublasStatus_t>(fake.Status());
 }
 
@@ -150,23 +148,19 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
                                        const void* elements) {
   Fake fake("cudnnBackendSetAttribute", false);
   fake.Object(descriptor, {cudnn::kKind_cudnnBackendDescriptor_t}, false);
-  if (elements == nullptr || count <= 0) {
-    return static_cast<cudnnStatus_t>(fake.Status());
-  }
+  if (elements == nullptr || count <= 0) return static_cast<cudnnStatus_t>(fake.Status());
   fake.Read(elements, Times(count, std::max<uint64_t>(thin::BackendElementBytes(type), 1)));
   const bool is_data = attribute == CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS;
   void* const* pointers = static_cast<void* const*>(elements);
-  for (int64_t i = 0; i < count; ++i) {
-    if (type == CUDNN_TYPE_HANDLE) {
+  for (int64_t i = 0; i < count; ++i)
+    if (type == CUDNN_TYPE_HANDLE)
       fake.Object(pointers[i], {cudnn::kKind_cudnnHandle_t}, true);
-    } else if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR && pointers[i] != descriptor) {
+    else if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR && pointers[i] != descriptor)
       fake.Object(pointers[i], {cudnn::kKind_cudnnBackendDescriptor_t}, true);
-    } else if (type == CUDNN_TYPE_VOID_PTR && is_data) {
+    else if (type == CUDNN_TYPE_VOID_PTR && is_data)
       fake.Any(pointers[i], 16);
-    } else if (type == CUDNN_TYPE_VOID_PTR) {
+    else if (type == CUDNN_TYPE_VOID_PTR)
       fake.Device(pointers[i]);
-    }
-  }
   return static_cast<cudnnStatus_t>(fake.Status());
 }
 cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor,
@@ -176,20 +170,14 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor,
   Fake fake("cudnnBackendGetAttribute", true);
   fake.Object(descriptor, {cudnn::kKind_cudnnBackendDescriptor_t}, false);
   fake.Write(count, sizeof(*count));
-  if (elements == nullptr || wanted <= 0) {
-    return static_cast<cudnnStatus_t>(fake.Status());
-  }
-  if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR || type == CUDNN_TYPE_HANDLE) {
-    for (int64_t i = 0; type == CUDNN_TYPE_BACKEND_DESCRIPTOR && i < wanted; ++i) {
+  if (elements == nullptr || wanted <= 0) return static_cast<cudnnStatus_t>(fake.Status());
+  if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR || type == CUDNN_TYPE_HANDLE)
+    for (int64_t i = 0; type == CUDNN_TYPE_BACKEND_DESCRIPTOR && i < wanted; ++i)
       fake.Object(static_cast<void**>(elements)[i], {cudnn::kKind_cudnnBackendDescriptor_t}, true);
-    }
-  } else if (type == CUDNN_TYPE_VOID_PTR) {
-    for (int64_t i = 0; i < wanted; ++i) {
-      fake.WriteAddress(static_cast<void**>(elements) + i);
-    }
-  } else {
+  else if (type == CUDNN_TYPE_VOID_PTR)
+    for (int64_t i = 0; i < wanted; ++i) fake.WriteAddress(static_cast<void**>(elements) + i);
+  else
     fake.Write(elements, Times(wanted, std::max<uint64_t>(thin::BackendElementBytes(type), 16)));
-  }
   return static_cast<cudnnStatus_t>(fake.Status());
 }
 cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
@@ -213,9 +201,7 @@ cufftResult cufftXtSetJITCallback(cufftHandle plan, const char* symbol, const vo
   fake.Object(plan, {cufft::kKind_cufftHandle}, false);
   fake.Text(symbol);
   fake.Read(code, bytes);
-  if (info != nullptr) {
-    fake.Addresses(info, 1);
-  }
+  if (info != nullptr) fake.Addresses(info, 1);
   return static_cast<cufftResult>(fake.Status());
 }
 cufftResult cufftGetProperty(libraryPropertyType, int* value) {
@@ -269,9 +255,7 @@ cusolverStatus_t cusolverRfBatchSetupHost(int batch, int n, int nonzeros, int* r
   fake.Object(handle, {cusolver::kKind_cusolverRfHandle_t}, false);
   fake.Read(rows, Times(n + 1, sizeof(int)));
   fake.Read(columns, Times(nonzeros, sizeof(int)));
-  for (int i = 0; i < batch; ++i) {
-    fake.Read(values[i], Times(nonzeros, sizeof(double)));
-  }
+  for (int i = 0; i < batch; ++i) fake.Read(values[i], Times(nonzeros, sizeof(double)));
   fake.Read(lower_rows, Times(n + 1, sizeof(int)));
   fake.Read(lower_columns, Times(lower, sizeof(int)));
   fake.Read(lower_values, Times(lower, sizeof(double)));

@@ -62,9 +62,7 @@ CUresult AllocHost(void** memory, size_t bytes, unsigned) {
 CUresult Reserve(CUdeviceptr* base, size_t bytes, size_t align, CUdeviceptr hint,
                  unsigned long long flags) {
   const CUresult result = FuzzDevice().cuMemAddressReserve(base, bytes, align, hint, flags);
-  if (result == CUDA_SUCCESS) {
-    NoteRange(*base, bytes);
-  }
+  if (result == CUDA_SUCCESS) NoteRange(*base, bytes);
   return result;
 }
 
@@ -98,9 +96,8 @@ void Prepare(Session& session) {
   Window credit;
   std::string detail;
   if (session.ReserveWindow({kWindow}) != 0 ||
-      session.memory().Grant(0, kCreditBytes, &credit, &detail) != CUDA_SUCCESS) {
+      session.memory().Grant(0, kCreditBytes, &credit, &detail) != CUDA_SUCCESS)
     std::abort();
-  }
   RecordHeader header;
   server::Turn turn;
   server::ServeCall call(session, api, header, {}, turn);
@@ -112,9 +109,8 @@ void Prepare(Session& session) {
         .Set(slot, 1, server::HandleTable::State::kLive, context.native);
   }
   call.context = session.contexts().at(1);
-  for (uint32_t index = 1; index <= kStreams; ++index) {
+  for (uint32_t index = 1; index <= kStreams; ++index)
     call.Insert(HandleKind::kStream, MakeHandle(HandleKind::kStream, index, 1), NewNative());
-  }
 }
 
 // Neither what lies at the secret, nor where it lies.
@@ -159,12 +155,9 @@ void RunSession(const std::vector<Item>& items) {
 uint64_t MakeSecret() {
   void* got =
       mmap(nullptr, kSecretBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (got == MAP_FAILED) {
-    std::abort();
-  }
-  for (size_t at = 0; at < kSecretBytes / 2; at += sizeof(kSecretWord)) {
+  if (got == MAP_FAILED) std::abort();
+  for (size_t at = 0; at < kSecretBytes / 2; at += sizeof(kSecretWord))
     std::memcpy(static_cast<char*>(got) + at, &kSecretWord, sizeof(kSecretWord));
-  }
   mprotect(static_cast<char*>(got) + kSecretBytes / 2, kSecretBytes / 2, PROT_NONE);
   return reinterpret_cast<uint64_t>(got);
 }
@@ -172,11 +165,8 @@ uint64_t MakeSecret() {
 // Written to by nobody.
 bool IsSecretWhole() {
   const auto* words = reinterpret_cast<const uint64_t*>(SecretAddress());
-  for (size_t i = 0; i < kSecretBytes / 2 / sizeof(kSecretWord); ++i) {
-    if (words[i] != kSecretWord) {
-      return false;
-    }
-  }
+  for (size_t i = 0; i < kSecretBytes / 2 / sizeof(kSecretWord); ++i)
+    if (words[i] != kSecretWord) return false;
   return true;
 }
 
@@ -205,9 +195,7 @@ extern "C" const char* __asan_default_options() {
 extern "C" int LLVMFuzzerInitialize(int*, char***) {
   prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
   SetGround({kWindow.base, kWindow.bytes, SecretAddress(), kSecretBytes});
-  if (std::getenv("FARCALL_FUZZ_REPORT") != nullptr) {
-    std::atexit(Report);
-  }
+  if (std::getenv("FARCALL_FUZZ_REPORT") != nullptr) std::atexit(Report);
   return 0;
 }
 
@@ -218,9 +206,7 @@ extern "C" double ReachedPercent() {
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  if (size < 8) {
-    return 0;
-  }
+  if (size < 8) return 0;
   uint64_t seed = 0;
   std::memcpy(&seed, data, sizeof(uint16_t));
   ResetFakes(seed);

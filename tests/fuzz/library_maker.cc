@@ -30,10 +30,8 @@ uint16_t LibraryMessage() {
 std::span<const MakerRow> MakerRows() {
   static const std::vector<MakerRow> all = [] {
     std::vector<MakerRow> rows;
-#define FARCALL_LIBRARY(constant)                                                \
-  for (const MakerRow* row = k##constant##Makers; row->name != nullptr; ++row) { \
-    rows.push_back(*row);                                                        \
-  }
+#define FARCALL_LIBRARY(constant) \
+  for (const MakerRow* row = k##constant##Makers; row->name != nullptr; ++row) rows.push_back(*row);
 #include "fuzz_libraries.inc"
 #undef FARCALL_LIBRARY
     rows.insert(rows.end(), MakersByHand().begin(), MakersByHand().end());
@@ -50,9 +48,7 @@ std::vector<Item> Program::Run() {
       AppendBlob();
     } else if (pick >= 64000) {  // a run of them: what a corpus reaches all by
       const size_t first = choices_.Next() + 256u * choices_.Next();
-      for (size_t i = 0; i < kSweptRows; ++i) {
-        Append(rows[(first + i) % rows.size()]);
-      }
+      for (size_t i = 0; i < kSweptRows; ++i) Append(rows[(first + i) % rows.size()]);
     } else {
       Append(rows[pick % rows.size()]);
     }
@@ -61,9 +57,7 @@ std::vector<Item> Program::Run() {
 }
 
 void Program::Append(const MakerRow& row) {
-  if (items_.size() >= kMaxRecords) {
-    return;
-  }
+  if (items_.size() >= kMaxRecords) return;
   Maker maker(*this, row);
   row.make(maker);
   Item item;
@@ -75,9 +69,8 @@ void Program::Append(const MakerRow& row) {
   std::span<const std::byte> body = maker.body_.bytes();
   const auto* bytes = reinterpret_cast<const uint8_t*>(body.data());
   item.body.assign(bytes, bytes + body.size());
-  if (flags >= 250 && !item.body.empty()) {  // of another length
+  if (flags >= 250 && !item.body.empty())  // of another length
     item.body.resize(flags % 2 == 0 ? item.body.size() / 2 : item.body.size() + 8);
-  }
   items_.push_back(std::move(item));
 }
 
@@ -114,9 +107,7 @@ uint64_t Program::Named(uint16_t kind) {
       }
     }
   }
-  if (names.empty()) {
-    return uint64_t{kind} << 48 | 1;
-  }
+  if (names.empty()) return uint64_t{kind} << 48 | 1;
   return names[names.size() - 1 - which % names.size()];
 }
 
@@ -131,16 +122,12 @@ Maker::Maker(Program& program, const MakerRow& row) : program_(program) {
   body_.Put<uint8_t>(13);
   body_.Put<uint16_t>(row.function);
   body_.Put<uint8_t>(pointer_mode_);
-  for (int i = 0; i < 3; ++i) {
-    body_.Put<uint8_t>(0);
-  }
+  for (int i = 0; i < 3; ++i) body_.Put<uint8_t>(0);
 }
 
 uint64_t Maker::Number() {
   const uint8_t choice = program_.choices_.Next();
-  if (choice < 128) {
-    return choice % 96;
-  }
+  if (choice < 128) return choice % 96;
   const uint64_t numbers[] = {~uint64_t{0},
                               uint64_t{1} << 31,
                               (uint64_t{1} << 31) - 1,
@@ -162,9 +149,7 @@ uint64_t Maker::Number() {
 
 uint64_t Maker::AnAddress() {
   const uint8_t choice = program_.choices_.Next();
-  if (choice < 160) {
-    return kWindowBase + 256u * choice;
-  }
+  if (choice < 160) return kWindowBase + 256u * choice;
   const uint64_t addresses[] = {0,
                                 kWindowBase + kWindowBytes - 1,
                                 kWindowBase + kWindowBytes,
@@ -191,9 +176,7 @@ void Maker::Object(std::initializer_list<uint16_t> kinds, bool may_be_null) {
     return;
   }
   uint16_t kind = kinds.begin()[choice / 4 % kinds.size()];
-  if (choice >= 252) {
-    kind = static_cast<uint16_t>(kind ^ (choice & 3));  // of another kind
-  }
+  if (choice >= 252) kind = static_cast<uint16_t>(kind ^ (choice & 3));  // of another kind
   const uint64_t name = program_.Named(kind);
   first_object_ = first_object_ == 0 ? name : first_object_;
   body_.Put<uint64_t>(name);
@@ -201,13 +184,9 @@ void Maker::Object(std::initializer_list<uint16_t> kinds, bool may_be_null) {
 
 void Maker::OnDevice(uint64_t bytes) {
   const uint8_t choice = program_.choices_.Next();
-  if (choice >= 252) {
-    return In(bytes);  // the other form
-  }
+  if (choice >= 252) return In(bytes);  // the other form
   body_.Put<uint64_t>(choice % 16 == 15 ? kLibraryNull : kLibraryOnDevice);
-  if (choice % 16 != 15) {
-    body_.Put<uint64_t>(AnAddress());
-  }
+  if (choice % 16 != 15) body_.Put<uint64_t>(AnAddress());
 }
 
 void Maker::In(uint64_t bytes) {
@@ -239,30 +218,23 @@ void Maker::In(uint64_t bytes) {
 }
 
 void Maker::Result(uint64_t bytes) {
-  if (pointer_mode_ != 0) {
-    return OnDevice(bytes);
-  }
+  if (pointer_mode_ != 0) return OnDevice(bytes);
   const uint8_t choice = program_.choices_.Next();
-  if (choice >= 252) {
-    return OnDevice(bytes);
-  }
+  if (choice >= 252) return OnDevice(bytes);
   body_.Put<uint64_t>(choice == 251 ? 4096 : choice % 16 == 15 ? kLibraryNull : bytes);
 }
 
 void Maker::Target(uint16_t host_kind) {
-  if (LibraryObjectKind(first_object_) == host_kind) {
+  if (LibraryObjectKind(first_object_) == host_kind)
     Out();
-  } else {
+  else
     Address();
-  }
 }
 
 void Maker::Text() {
   const uint64_t bytes = program_.choices_.Next() % 64;
   body_.Put<uint64_t>(bytes);
-  for (uint64_t i = 0; i < bytes; ++i) {
-    body_.Put<uint8_t>('a' + i % 26);
-  }
+  for (uint64_t i = 0; i < bytes; ++i) body_.Put<uint8_t>('a' + i % 26);
 }
 
 }  // namespace farcall::fuzz

@@ -22,9 +22,7 @@ class Choices {
   explicit Choices(std::span<const uint8_t> bytes) : left_(bytes) {}
   bool empty() const { return left_.empty(); }
   uint8_t Next() {
-    if (left_.empty()) {
-      return 0;
-    }
+    if (left_.empty()) return 0;
     const uint8_t next = left_.front();
     left_ = left_.subspan(1);
     return next;
@@ -75,13 +73,12 @@ class Maker {
     T value{};
     if constexpr (std::is_enum_v<T> || std::is_arithmetic_v<T>) {
       const uint64_t number = Number();
-      if constexpr (std::is_floating_point_v<T>) {
+      if constexpr (std::is_floating_point_v<T>)
         value = static_cast<T>(static_cast<int64_t>(number));
-      } else if constexpr (std::is_same_v<T, bool>) {
+      else if constexpr (std::is_same_v<T, bool>)
         value = number % 2 != 0;
-      } else {
+      else
         value = static_cast<T>(number);
-      }
       body_.Put<T>(value);
     } else {
       body_.PutBytes(&value, sizeof(value));
@@ -104,9 +101,7 @@ class Maker {
   void Addresses(Count count) {
     const uint64_t most = count < 0 || count > 64 ? 64 : static_cast<uint64_t>(count);
     body_.Put<uint64_t>(most * sizeof(uint64_t));
-    for (uint64_t i = 0; i < most; ++i) {
-      body_.Put<uint64_t>(AnAddress());
-    }
+    for (uint64_t i = 0; i < most; ++i) body_.Put<uint64_t>(AnAddress());
   }
   // Of an array whose size is not the record's to say.
   uint64_t Guess() { return program_.choices_.Next() % 4 == 0 ? 0 : 4u * program_.choices_.Next(); }

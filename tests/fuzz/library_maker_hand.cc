@@ -24,16 +24,13 @@ constexpr uint16_t kHandle = cudnn::kKind_cudnnHandle_t;
 void Elements(Maker& make, int attribute, int type, int64_t count, bool is_variant, bool is_next) {
   const bool is_data = is_variant && attribute == thin::kBackendDataPointers;
   const bool are_names = type == thin::kBackendTypeHandle || type == thin::kBackendTypeDescriptor;
-  if (!is_data && !are_names) {
+  if (!is_data && !are_names)
     return make.In(static_cast<uint64_t>(count) * thin::BackendElementBytes(type));
-  }
   for (int64_t i = 0; i < count; ++i) {
     if (is_data) {
       make.AnyScalar();
     } else {
-      if (is_next && type == thin::kBackendTypeDescriptor) {
-        make.body().Put<uint32_t>(0);
-      }
+      if (is_next && type == thin::kBackendTypeDescriptor) make.body().Put<uint32_t>(0);
       make.Object({type == thin::kBackendTypeHandle ? kHandle : kDescriptor}, true);
     }
   }
@@ -56,9 +53,7 @@ void Step(Maker& make, bool is_variant, bool is_next = false) {
 void Steps(Maker& make, bool is_variant, bool is_next = false) {
   const uint32_t count = make.Choice() % 4;
   make.body().Put<uint32_t>(count);
-  for (uint32_t i = 0; i < count; ++i) {
-    Step(make, is_variant, is_next);
-  }
+  for (uint32_t i = 0; i < count; ++i) Step(make, is_variant, is_next);
 }
 
 void Question(Maker& make) {
@@ -72,9 +67,7 @@ void Question(Maker& make) {
   make.body().Put<int32_t>(type);
   make.body().Put<int64_t>(wanted);
   make.body().Put<uint32_t>(form);
-  if (form != thin::kBackendObjects) {
-    return;
-  }
+  if (form != thin::kBackendObjects) return;
   const uint32_t made = wanted < 0 || wanted > 8 ? 0 : static_cast<uint32_t>(wanted);
   make.body().Put<uint32_t>(made);
   for (uint32_t i = 0; i < made; ++i) {
@@ -179,9 +172,7 @@ void BatchSetup(Maker& make) {
 void Text(Maker& make, std::string_view text) {
   const uint8_t how = make.Choice();
   make.body().Put<uint64_t>(how >= 250 ? 7 : 0);  // in a blob
-  if (how < 250) {
-    make.body().PutString(text);
-  }
+  if (how < 250) make.body().PutString(text);
 }
 std::string_view Option(Maker& make) {
   constexpr std::string_view kOptions[] = {"-arch=sm_90",
@@ -203,36 +194,24 @@ std::string_view Option(Maker& make) {
 void Compile(Maker& make) {
   // As client-shim/nvrtc/ has it: counts, then texts.
   const uint32_t counts[] = {make.Choice() % 3u, make.Choice() % 3u, make.Choice() % 3u};
-  for (uint32_t count : counts) {
-    make.body().Put<uint32_t>(make.Choice() >= 254 ? 0xffffffu : count);
-  }
+  for (uint32_t count : counts) make.body().Put<uint32_t>(make.Choice() >= 254 ? 0xffffffu : count);
   make.body().Put<uint32_t>(make.Choice() % 8);
   Text(make, "extern \"C\" __global__ void f() {}");
   Text(make, "f.cu");
-  for (uint32_t i = 0; i < 2 * counts[0]; ++i) {
-    Text(make, "header");
-  }
-  for (uint32_t i = 0; i < counts[1]; ++i) {
-    Text(make, Option(make));
-  }
-  for (uint32_t i = 0; i < counts[2]; ++i) {
-    Text(make, "&f");
-  }
+  for (uint32_t i = 0; i < 2 * counts[0]; ++i) Text(make, "header");
+  for (uint32_t i = 0; i < counts[1]; ++i) Text(make, Option(make));
+  for (uint32_t i = 0; i < counts[2]; ++i) Text(make, "&f");
 }
 void LinkCreate(Maker& make) {
   const uint32_t count = make.Choice() % 4;
   make.body().Put<uint32_t>(count);
-  for (uint32_t i = 0; i < count; ++i) {
-    Text(make, Option(make));
-  }
+  for (uint32_t i = 0; i < count; ++i) Text(make, Option(make));
 }
 void LinkComplete(Maker& make) {
   const uint32_t options = make.Choice() % 4, inputs = make.Choice() % 3;
   make.body().Put<uint32_t>(options);
   make.body().Put<uint32_t>(make.Choice() >= 254 ? 0xffffffu : inputs);
-  for (uint32_t i = 0; i < options; ++i) {
-    Text(make, Option(make));
-  }
+  for (uint32_t i = 0; i < options; ++i) Text(make, Option(make));
   for (uint32_t i = 0; i < inputs; ++i) {
     make.body().Put<uint32_t>(make.Choice() % 12);
     Text(make, make.Choice() % 4 == 0 ? "!<thin>\n/etc/hosts/" : ".version 8.0\n");

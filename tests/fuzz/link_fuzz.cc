@@ -57,16 +57,13 @@ class Observer final : public farcall::LinkObserver {
  public:
   Status OnFrame(const farcall::FrameView& frame) override {
     if (closed_ || frame.header.seq != ++frames_ ||
-        !farcall::CheckRecords(frame.records, frame.header.records).ok()) {
+        !farcall::CheckRecords(frame.records, frame.header.records).ok())
       std::abort();
-    }
     return {};
   }
   // Transfers of odd number have no room.
   std::span<std::byte> ChunkDestination(const ChunkHeader& header) override {
-    if (header.transfer % 2 != 0) {
-      return {};
-    }
+    if (header.transfer % 2 != 0) return {};
     std::lock_guard lock(mutex_);
     std::vector<std::byte>& room = rooms_[header.seq];
     room.resize(header.bytes);
@@ -74,16 +71,12 @@ class Observer final : public farcall::LinkObserver {
   }
   void OnChunk(const ChunkHeader& header) override {
     std::lock_guard lock(mutex_);
-    if (rooms_.erase(header.seq) == 0) {
-      std::abort();  // landed twice, or nowhere
-    }
+    if (rooms_.erase(header.seq) == 0) std::abort();  // landed twice, or nowhere
   }
   void OnDetached(const Status&) override {}
   void OnReattached() override {}
   void OnClosed(const Status& why) override {
-    if (closed_.exchange(true) || why.ok()) {
-      std::abort();
-    }
+    if (closed_.exchange(true) || why.ok()) std::abort();
   }
 
  private:
@@ -106,9 +99,7 @@ class Peer {
     options.grace_ms = 2;
     options.spin_us = 0;
     options.idle_after_ms = (mode & kIdles) != 0 ? 1 : 0;
-    if ((mode & kPacks) != 0) {
-      options.packing = farcall::LinkOptions::Packing::kAlways;
-    }
+    if ((mode & kPacks) != 0) options.packing = farcall::LinkOptions::Packing::kAlways;
     options.max_tail_bytes = 64u << 10;
     options.max_chunk_tail_bytes = 256u << 10;
     link_ = std::make_unique<Link>(observer_, options);
@@ -146,9 +137,7 @@ class Peer {
         log_->CutByPeer();
         break;
     }
-    for (auto& lane : lanes_) {
-      lane->Settle();
-    }
+    for (auto& lane : lanes_) lane->Settle();
     Status status = link_->Pump(Clock::now());
     return status.ok() || status.code() == Code::kTimeout;
   }
@@ -163,17 +152,15 @@ class Peer {
     for (uint32_t i = 0; i < kLanes; ++i) {
       lane_chunks_ = ChunksHeard();
       lanes_[i] = std::make_shared<Script>(false);
-      if ((mode_ & kLanesOpen) != 0) {
+      if ((mode_ & kLanesOpen) != 0)
         link_->AttachLane(i, std::make_unique<ScriptedChannel>(lanes_[i]));
-      }
     }
   }
 
   uint64_t ChunksHeard() const {
     uint64_t most = lane_chunks_;
-    for (const auto& lane : lanes_) {
+    for (const auto& lane : lanes_)
       most = std::max(most, lane == nullptr ? 0 : lane->chunks_sent());
-    }
     return most;
   }
 
@@ -182,9 +169,7 @@ class Peer {
     records = records.first(records.size() / 8 * 8);
     uint32_t count = 0;
     farcall::RecordCursor cursor(records);
-    for (farcall::RecordView record; cursor.Next(record);) {
-      ++count;
-    }
+    for (farcall::RecordView record; cursor.Next(record);) ++count;
     FrameHeader header;
     header.bytes = static_cast<uint32_t>(sizeof(header) + records.size());
     header.seq = records.empty() ? 0 : ++seq_ + static_cast<uint64_t>(Signed(body, 0));
@@ -204,9 +189,7 @@ class Peer {
   }
 
   void FeedChunk(Script& lane, std::span<const uint8_t> body) {
-    if (body.size() < 8) {
-      return;
-    }
+    if (body.size() < 8) return;
     ChunkHeader header;
     uint16_t transfer;
     uint32_t offset;
@@ -221,9 +204,7 @@ class Peer {
   }
 
   void FeedPackedChunk(Script& lane, bool packs, std::span<const uint8_t> body) {
-    if (body.size() < 8) {
-      return;
-    }
+    if (body.size() < 8) return;
     uint16_t transfer;
     ChunkHeader header;
     header.magic = farcall::kPackedMagic;
@@ -233,9 +214,7 @@ class Peer {
     header.transfer = transfer;
     std::span<const std::byte> frame = std::as_bytes(body.subspan(8));
     farcall::ChunkPacker packer(/*always=*/true);
-    if (packs && !frame.empty()) {
-      frame = packer.Pack(frame);
-    }
+    if (packs && !frame.empty()) frame = packer.Pack(frame);
     const farcall::PackedHeader packed{static_cast<uint32_t>(frame.size()), body[1]};
     lane.Feed(std::as_bytes(std::span(&header, 1)));
     lane.Feed(std::as_bytes(std::span(&packed, 1)));
@@ -254,9 +233,8 @@ class Peer {
       frame->Commit(header.bytes);
     }
     // A client may wait here for what only this thread would feed: it sends only while it need not.
-    if ((mode_ & kClientEnd) == 0 || link_->tail_bytes() < (16u << 10)) {
+    if ((mode_ & kClientEnd) == 0 || link_->tail_bytes() < (16u << 10))
       (void)link_->SendFrame(std::move(frame));
-    }
   }
 
   void SendTransfer(uint8_t how, size_t bytes) {
@@ -292,18 +270,14 @@ extern "C" int LLVMFuzzerInitialize(int*, char***) {
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  if (size == 0) {
-    return 0;
-  }
+  if (size == 0) return 0;
   Peer peer(data[0]);
   std::span<const uint8_t> left(data + 1, size - 1);
   for (size_t steps = 0; left.size() >= 4 && steps < kMaxSteps; ++steps) {
     uint16_t bytes;
     std::memcpy(&bytes, left.data() + 2, sizeof(bytes));
     auto body = left.subspan(4, std::min<size_t>(bytes, left.size() - 4));
-    if (!peer.Take(left[0], left[1], body)) {
-      return 0;
-    }
+    if (!peer.Take(left[0], left[1], body)) return 0;
     left = left.subspan(4 + body.size());
   }
   return 0;

@@ -32,9 +32,7 @@ int Replay(const std::filesystem::path& path) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (LLVMFuzzerInitialize != nullptr) {
-    LLVMFuzzerInitialize(&argc, &argv);
-  }
+  if (LLVMFuzzerInitialize != nullptr) LLVMFuzzerInitialize(&argc, &argv);
   int first = 1;
   double wanted = 0;
   if (argc > 2 && std::strcmp(argv[1], "--reach") == 0) {
@@ -47,11 +45,8 @@ int main(int argc, char** argv) {
       count += Replay(argv[i]);
       continue;
     }
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(argv[i])) {
-      if (entry.is_regular_file()) {
-        count += Replay(entry.path());
-      }
-    }
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(argv[i]))
+      if (entry.is_regular_file()) count += Replay(entry.path());
   }
   std::fprintf(stderr, "replayed %d inputs\n", count);
   if (wanted > 0 && (ReachedPercent == nullptr || ReachedPercent() < wanted)) {

@@ -62,9 +62,7 @@ class Script {
     size_t at = 0;
     while (true) {
       uint32_t magic = 0, bytes = 0;
-      if (out_.size() - at < sizeof(FrameHeader)) {
-        break;
-      }
+      if (out_.size() - at < sizeof(FrameHeader)) break;
       std::memcpy(&magic, out_.data() + at, sizeof(magic));
       std::memcpy(&bytes, out_.data() + at + 4, sizeof(bytes));
       const bool is_chunk = magic == kChunkMagic || magic == kPackedMagic;
@@ -74,12 +72,9 @@ class Script {
         std::memcpy(&packed, out_.data() + at + sizeof(ChunkHeader), sizeof(packed));
         whole = sizeof(ChunkHeader) + sizeof(packed) + packed.bytes;
       }
-      if ((!is_chunk && magic != kFrameMagic) || whole < sizeof(ChunkHeader)) {
+      if ((!is_chunk && magic != kFrameMagic) || whole < sizeof(ChunkHeader))
         std::abort();  // we said something that is neither
-      }
-      if (out_.size() - at < whole) {
-        break;
-      }
+      if (out_.size() - at < whole) break;
       uint64_t seq = 0;
       std::memcpy(&seq, out_.data() + at + 8, sizeof(seq));
       (is_chunk ? chunks_ : frames_) = std::max(is_chunk ? chunks_ : frames_, seq);
@@ -106,13 +101,9 @@ class ScriptedChannel final : public Channel {
 
   Result<size_t> TrySend(std::span<const std::span<const std::byte>> parts) override {
     std::lock_guard lock(script_->mutex_);
-    if (script_->closed_) {
-      return Status(Code::kDisconnected, "closed");
-    }
+    if (script_->closed_) return Status(Code::kDisconnected, "closed");
     script_->full_ = script_->slow_ && !script_->full_;
-    if (script_->full_) {
-      return size_t{0};
-    }
+    if (script_->full_) return size_t{0};
     size_t total = 0;
     size_t room = script_->slow_ ? 40 : SIZE_MAX;
     for (auto part : parts) {
@@ -127,9 +118,7 @@ class ScriptedChannel final : public Channel {
     std::lock_guard lock(script_->mutex_);
     script_->has_reader_ = true;
     std::vector<std::byte>& in = script_->in_;
-    if (in.empty() && script_->closed_) {
-      return Status(Code::kDisconnected, "closed");
-    }
+    if (in.empty() && script_->closed_) return Status(Code::kDisconnected, "closed");
     size_t bytes = std::min(into.size(), in.size());
     std::copy_n(in.begin(), bytes, into.begin());
     in.erase(in.begin(), in.begin() + static_cast<ptrdiff_t>(bytes));
@@ -140,11 +129,10 @@ class ScriptedChannel final : public Channel {
     auto ready = [this] { return script_->closed_ || !script_->in_.empty(); };
     script_->waiting_ = true;
     script_->changed_.notify_all();
-    if (deadline == Clock::time_point::max()) {
+    if (deadline == Clock::time_point::max())
       script_->changed_.wait(lock, ready);
-    } else {
+    else
       script_->changed_.wait_until(lock, deadline, ready);
-    }
     script_->waiting_ = false;
     return ready();
   }

@@ -43,17 +43,11 @@ void Conversation::Receive(std::span<const std::byte> bytes) {
   FrameHeader header;
   while (heard_.size() - at >= sizeof(header)) {
     std::memcpy(&header, heard_.data() + at, sizeof(header));
-    if (header.bytes < sizeof(header)) {
-      std::abort();
-    }
-    if (header.bytes > heard_.size() - at) {
-      break;
-    }
+    if (header.bytes < sizeof(header)) std::abort();
+    if (header.bytes > heard_.size() - at) break;
     const auto records =
         std::span(heard_).subspan(at + sizeof(header), header.bytes - sizeof(header));
-    if (look_ != nullptr) {
-      look_(records);
-    }
+    if (look_ != nullptr) look_(records);
     OnFrame(records);
     at += header.bytes;
   }
@@ -62,46 +56,30 @@ void Conversation::Receive(std::span<const std::byte> bytes) {
 
 void Conversation::OnFrame(std::span<const std::byte> records) {
   RecordCursor cursor(records);
-  for (RecordView record; cursor.Next(record);) {
-    if ((record.header.flags & kReply) != 0) {
+  for (RecordView record; cursor.Next(record);)
+    if ((record.header.flags & kReply) != 0)
       OnReply(record.header, Reader(record.body));
-    } else if (record.header.call == static_cast<uint16_t>(SessionCall::kError)) {
+    else if (record.header.call == static_cast<uint16_t>(SessionCall::kError))
       OnError(Reader(record.body));
-    }
-  }
-  if (!cursor.Done()) {
-    std::abort();
-  }
+  if (!cursor.Done()) std::abort();
 }
 
 void Conversation::OnReply(const RecordHeader& header, Reader body) {
   auto status = body.Get<int32_t>();
   body.Get<uint32_t>();
-  if (!body.ok()) {
-    std::abort();
-  }
-  if (is_raw_) {
-    return;
-  }
-  if (header.serial == 0 || header.serial > questions_.size()) {
-    std::abort();
-  }
+  if (!body.ok()) std::abort();
+  if (is_raw_) return;
+  if (header.serial == 0 || header.serial > questions_.size()) std::abort();
   Question& question = questions_[header.serial - 1];
-  if (question.answered || question.call != header.call) {
-    std::abort();  // one answer to a question
-  }
+  if (question.answered || question.call != header.call) std::abort();  // one answer to a question
   question.answered = true;
   question.failed = status != CUDA_SUCCESS;
 }
 
 void Conversation::OnError(Reader body) {
   auto serial = body.Get<uint32_t>();
-  if (!body.ok()) {
-    std::abort();
-  }
-  if (serial != 0 && serial <= questions_.size()) {
-    questions_[serial - 1].failed = true;
-  }
+  if (!body.ok()) std::abort();
+  if (serial != 0 && serial <= questions_.size()) questions_[serial - 1].failed = true;
 }
 
 // Records are served in order: what stands before an answered one has been taken.
@@ -112,23 +90,18 @@ void Conversation::NoteServed(const Status& end) {
     const Question& question = questions_[i];
     is_taken = is_taken || question.answered;
     bool is_message = question.call >= kFirstSessionCall;
-    if (is_taken && !question.failed && (!is_message || IsClientMessage(question.call))) {
+    if (is_taken && !question.failed && (!is_message || IsClientMessage(question.call)))
       fuzz::NoteServed(question.call);
-    }
   }
   bool to_its_end = end.message() == kGoodbyeText;
-  if (to_its_end) {
-    fuzz::NoteServed(static_cast<uint16_t>(SessionCall::kGoodbye));
-  }
+  if (to_its_end) fuzz::NoteServed(static_cast<uint16_t>(SessionCall::kGoodbye));
   NoteSession(to_its_end, end);
 }
 
 Client::Client(server::SessionLoop& loop, Conversation& conversation,
                std::span<const uint8_t> input, bool is_raw)
     : loop_(loop), conversation_(conversation), left_(input) {
-  if (is_raw) {
-    TakeRawFrame();
-  }
+  if (is_raw) TakeRawFrame();
 }
 
 void Client::TakeRawFrame() {
@@ -158,9 +131,7 @@ bool Client::WaitReadable(Clock::time_point, int wake_fd) {
 }
 
 Result<size_t> Client::TryReceive(std::span<std::byte> into) {
-  if (sent_ == frame_.size()) {
-    NextFrame();
-  }
+  if (sent_ == frame_.size()) NextFrame();
   size_t bytes = std::min(into.size(), frame_.size() - sent_);
   std::memcpy(into.data(), frame_.data() + sent_, bytes);
   sent_ += bytes;
@@ -171,9 +142,8 @@ Result<size_t> Client::TryReceive(std::span<std::byte> into) {
 // time.
 void Client::WaitUntilQuiet() {
   auto end = Clock::now() + kPatience;
-  while (loop_.busy_beside_log() && Clock::now() < end) {
+  while (loop_.busy_beside_log() && Clock::now() < end)
     std::this_thread::sleep_for(std::chrono::microseconds(20));
-  }
 }
 
 void Client::AppendFrame(std::span<const std::byte> records, uint16_t count) {
@@ -184,9 +154,7 @@ void Client::AppendFrame(std::span<const std::byte> records, uint16_t count) {
   header.records = count;
   frame_.resize(header.bytes);
   std::memcpy(frame_.data(), &header, sizeof(header));
-  if (!records.empty()) {
-    std::memcpy(frame_.data() + sizeof(header), records.data(), records.size());
-  }
+  if (!records.empty()) std::memcpy(frame_.data() + sizeof(header), records.data(), records.size());
   sent_ = 0;
 }
 
@@ -194,15 +162,9 @@ void Client::AppendFrame(std::span<const std::byte> records, uint16_t count) {
 void Client::NextFrame() {
   std::vector<std::byte> records;
   uint16_t count = AppendItems(&records);
-  if (!is_busy_) {
-    WaitUntilQuiet();
-  }
-  if (count == 0) {
-    count = AppendEnd(&records);
-  }
-  if (count != 0) {
-    AppendFrame(records, count);
-  }
+  if (!is_busy_) WaitUntilQuiet();
+  if (count == 0) count = AppendEnd(&records);
+  if (count != 0) AppendFrame(records, count);
 }
 
 uint16_t Client::AppendItems(std::vector<std::byte>* records) {
@@ -235,9 +197,7 @@ uint16_t Client::AppendEnd(std::vector<std::byte>* records) {
     probe_deadline_ = Clock::now() + kPatience;
     return 1;
   }
-  if (!conversation_.IsAnswered(probe_) && Clock::now() < probe_deadline_) {
-    return 0;
-  }
+  if (!conversation_.IsAnswered(probe_) && Clock::now() < probe_deadline_) return 0;
   ItemHeader goodbye{static_cast<uint16_t>(SessionCall::kGoodbye), 0, 0, 0, 0};
   Builder body;
   body.Put<int32_t>(0);
@@ -247,16 +207,12 @@ uint16_t Client::AppendEnd(std::vector<std::byte>* records) {
 }
 
 void Client::Direct(const ItemHeader& item, std::span<const std::byte> body) {
-  if (item.call == kChunkItem) {
-    return Land(body);
-  }
+  if (item.call == kChunkItem) return Land(body);
   Reader in(body);
   auto name = in.Get<uint16_t>();
   auto times = in.Get<uint16_t>();
   auto result = in.Get<int32_t>();
-  if (in.ok()) {
-    SetAnswer(name, times, static_cast<CUresult>(result));
-  }
+  if (in.ok()) SetAnswer(name, times, static_cast<CUresult>(result));
 }
 
 uint32_t Client::Append(const ItemHeader& item, std::span<const std::byte> body,
@@ -271,9 +227,7 @@ uint32_t Client::Append(const ItemHeader& item, std::span<const std::byte> body,
   size_t at = records->size();
   records->resize(at + header.bytes);
   std::memcpy(records->data() + at, &header, sizeof(header));
-  if (!body.empty()) {
-    std::memcpy(records->data() + at + sizeof(header), body.data(), body.size());
-  }
+  if (!body.empty()) std::memcpy(records->data() + at + sizeof(header), body.data(), body.size());
   return header.serial;
 }
 
@@ -282,19 +236,13 @@ void Client::Land(std::span<const std::byte> body) {
   ChunkHeader header;
   header.transfer = in.Get<uint64_t>();
   header.offset = in.Get<uint64_t>();
-  if (!in.ok() || in.remaining_bytes() == 0 || chunks_ >= kMaxChunks) {
-    return;
-  }
+  if (!in.ok() || in.remaining_bytes() == 0 || chunks_ >= kMaxChunks) return;
   auto payload = body.subspan(16);
   header.bytes = static_cast<uint32_t>(payload.size());
   header.seq = chunks_ + 1;
   std::span<std::byte> room = loop_.ChunkDestination(header);
-  if (room.empty()) {
-    return;
-  }
-  if (room.size() != payload.size()) {
-    std::abort();
-  }
+  if (room.empty()) return;
+  if (room.size() != payload.size()) std::abort();
   std::memcpy(room.data(), payload.data(), payload.size());
   ++chunks_;
   loop_.OnChunk(header);

@@ -101,34 +101,31 @@ CUresult TakeAnswer(size_t name) {
 // Outputs are written as a driver would, so that code behind a success sees plausible values.
 template <typename T>
 void Write(T* out) {
-  if constexpr (std::is_const_v<T> || std::is_void_v<T> || std::is_function_v<T>) {
+  if constexpr (std::is_const_v<T> || std::is_void_v<T> || std::is_function_v<T>)
     return;
-  } else if constexpr (!requires { sizeof(T); }) {
+  else if constexpr (!requires { sizeof(T); })
     return;
-  } else if (out == nullptr) {
+  else if (out == nullptr)
     return;
-  } else if constexpr (std::is_same_v<T, const char*>) {
+  else if constexpr (std::is_same_v<T, const char*>)
     *out = "name";
-  } else if constexpr (std::is_same_v<T, void*>) {
+  else if constexpr (std::is_same_v<T, void*>)
     return;
-  } else if constexpr (std::is_pointer_v<T>) {
+  else if constexpr (std::is_pointer_v<T>)
     *out = static_cast<T>(NewNative());
-  } else if constexpr (std::is_same_v<T, CUdeviceptr>) {
+  else if constexpr (std::is_same_v<T, CUdeviceptr>)
     *out = reinterpret_cast<CUdeviceptr>(g_global.data());
-  } else if constexpr (std::is_same_v<T, size_t>) {
+  else if constexpr (std::is_same_v<T, size_t>)
     *out = kGlobalBytes;
-  } else if constexpr (std::is_integral_v<T>) {
+  else if constexpr (std::is_integral_v<T>)
     *out = T{1};
-  } else {
+  else
     *out = T{};
-  }
 }
 
 template <typename T>
 void WriteIfOutput(T argument) {
-  if constexpr (std::is_pointer_v<T>) {
-    Write(argument);
-  }
+  if constexpr (std::is_pointer_v<T>) Write(argument);
 }
 
 template <size_t kName, typename... Arguments>
@@ -138,9 +135,7 @@ void Fill(CUresult (**slot)(Arguments...)) {
     CUresult result = TakeAnswer(kName);
     if (result == CUDA_SUCCESS) {
       (WriteIfOutput(arguments), ...);
-      if constexpr (Destroys(kText[kName])) {
-        NoteDestroyed(arguments...);
-      }
+      if constexpr (Destroys(kText[kName])) NoteDestroyed(arguments...);
     }
     return result;
   };
@@ -187,9 +182,8 @@ CUresult CopyRows(const CUDA_MEMCPY2D* copy, CUstream) {
                          : reinterpret_cast<const char*>(copy->srcDevice);
   auto* to = copy->dstMemoryType == CU_MEMORYTYPE_HOST ? static_cast<char*>(copy->dstHost)
                                                        : reinterpret_cast<char*>(copy->dstDevice);
-  for (size_t row = 0; row < copy->Height; ++row) {
+  for (size_t row = 0; row < copy->Height; ++row)
     std::memmove(to + row * copy->dstPitch, from + row * copy->srcPitch, copy->WidthInBytes);
-  }
   return CUDA_SUCCESS;
 }
 
@@ -234,13 +228,9 @@ void FillMemory(server::DriverApi* api) {
 CUresult LaunchHostFunction(CUstream stream, CUhostFn function, void* data) {
   CheckAlive("cuLaunchHostFunc", stream);
   CUresult result = TakeAnswer(k_cuLaunchHostFunc);
-  if (result != CUDA_SUCCESS) {
-    return result;
-  }
+  if (result != CUDA_SUCCESS) return result;
   std::lock_guard lock(g_host_mutex);
-  if (g_host_threads.size() >= 8) {
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
+  if (g_host_threads.size() >= 8) return CUDA_ERROR_OUT_OF_MEMORY;
   ++g_host_running;
   g_host_threads.emplace_back([function, data] {
     function(data);
@@ -274,9 +264,7 @@ CUresult UnregisterHost(void* base) {
 // A kernel of three parameters.
 CUresult DescribeParameter(size_t index, size_t* offset, size_t* bytes) {
   *offset = index * 8;
-  if (bytes != nullptr) {
-    *bytes = 8;
-  }
+  if (bytes != nullptr) *bytes = 8;
   return index < 3 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -350,25 +338,19 @@ std::span<const std::string_view> DeviceNames() {
 void SetAnswer(uint16_t name_hash, int times, CUresult result) {
   static const auto by_hash = [] {
     std::vector<std::pair<uint16_t, size_t>> names;
-    for (size_t name = 0; name < kNames; ++name) {
-      names.emplace_back(NameHash(kText[name]), name);
-    }
+    for (size_t name = 0; name < kNames; ++name) names.emplace_back(NameHash(kText[name]), name);
     std::sort(names.begin(), names.end());
     return names;
   }();
   auto found = std::lower_bound(by_hash.begin(), by_hash.end(), std::pair{name_hash, size_t{0}});
-  if (found == by_hash.end() || found->first != name_hash) {
-    return;
-  }
+  if (found == by_hash.end() || found->first != name_hash) return;
   g_answered.push_back(found->second);
   g_answers[found->second].result = result;
   g_answers[found->second].times = std::clamp(times, 1, kMaxTimes);
 }
 
 void ResetDevice(void (*open)(void*), void* data) {
-  for (size_t name : g_answered) {
-    g_answers[name].times = 0;
-  }
+  for (size_t name : g_answered) g_answers[name].times = 0;
   g_answered.clear();
   {
     std::lock_guard lock(g_destroyed_mutex);
@@ -379,17 +361,13 @@ void ResetDevice(void (*open)(void*), void* data) {
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
   std::lock_guard lock(g_host_mutex);
-  for (std::thread& thread : g_host_threads) {
-    thread.join();
-  }
+  for (std::thread& thread : g_host_threads) thread.join();
   g_host_threads.clear();
 }
 
 void UnmapRegistered() {
   std::lock_guard lock(g_registered_mutex);
-  for (auto [base, bytes] : g_registered) {
-    munmap(base, bytes);
-  }
+  for (auto [base, bytes] : g_registered) munmap(base, bytes);
   g_registered.clear();
 }
 

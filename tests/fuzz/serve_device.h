@@ -20,9 +20,7 @@ void* NewNative();
 // How an input names a device function: does not depend on the order of the table.
 constexpr uint16_t NameHash(std::string_view name) {
   uint32_t hash = 2166136261u;
-  for (char c : name) {
-    hash = (hash ^ static_cast<uint8_t>(c)) * 16777619u;
-  }
+  for (char c : name) hash = (hash ^ static_cast<uint8_t>(c)) * 16777619u;
   return static_cast<uint16_t>(hash ^ (hash >> 16));
 }
 std::span<const std::string_view> DeviceNames();

@@ -41,16 +41,12 @@ class Broker final : public farcall::server::MemoryBroker {
  public:
   Status Charge(int, uint64_t bytes) override {
     uint64_t before = charged_.fetch_add(bytes);
-    if (before + bytes >= before && before + bytes <= kWindow.bytes) {
-      return {};
-    }
+    if (before + bytes >= before && before + bytes <= kWindow.bytes) return {};
     charged_ -= bytes;
     return {Code::kQuotaExceeded, "over the quota"};
   }
   void Refund(int, uint64_t bytes) override {
-    if (charged_.fetch_sub(bytes) < bytes) {
-      std::abort();  // more came back than was charged
-    }
+    if (charged_.fetch_sub(bytes) < bytes) std::abort();  // more came back than was charged
   }
   farcall::quota::Usage Query(int) override { return {kWindow.bytes, charged_}; }
 
@@ -64,9 +60,7 @@ class Broker final : public farcall::server::MemoryBroker {
   Status Redeem(const ShareToken& token, Shared* shared) override {
     std::lock_guard lock(mutex_);
     Held* held = FindLocked(token);
-    if (held == nullptr) {
-      return {Code::kUnavailable, "no such token"};
-    }
+    if (held == nullptr) return {Code::kUnavailable, "no such token"};
     ++held->holders;
     *shared = {dup(held->descriptor), held->device, held->bytes};
     return {};
@@ -74,20 +68,15 @@ class Broker final : public farcall::server::MemoryBroker {
   void DropShared(const ShareToken& token) override {
     std::lock_guard lock(mutex_);
     Held* held = FindLocked(token);
-    if (held == nullptr) {
-      std::abort();  // let go more often than held
-    }
+    if (held == nullptr) std::abort();  // let go more often than held
     if (--held->holders == 0) {
       close(held->descriptor);
       Refund(held->device, held->bytes);
     }
   }
   ~Broker() override {
-    for (const Held& held : shared_) {
-      if (held.holders != 0) {
-        close(held.descriptor);
-      }
-    }
+    for (const Held& held : shared_)
+      if (held.holders != 0) close(held.descriptor);
   }
 
  private:
@@ -98,9 +87,7 @@ class Broker final : public farcall::server::MemoryBroker {
     int holders = 0;
   };
   Held* FindLocked(const ShareToken& token) {
-    if (token.high != 1 || token.low == 0 || token.low > shared_.size()) {
-      return nullptr;
-    }
+    if (token.high != 1 || token.low == 0 || token.low > shared_.size()) return nullptr;
     Held& held = shared_[token.low - 1];
     return held.holders == 0 ? nullptr : &held;
   }
@@ -119,9 +106,8 @@ std::set<HandleKind> KindsNamed(std::span<const uint8_t> input) {
     std::memcpy(&word, input.data() + at, sizeof(word));
     farcall::HandleParts parts = farcall::SplitHandle(word);
     if (farcall::HasHandleForm(word) && parts.index <= kLiveHandles &&
-        parts.kind > HandleKind::kContext && parts.kind <= HandleKind::kLast) {
+        parts.kind > HandleKind::kContext && parts.kind <= HandleKind::kLast)
       kinds.insert(parts.kind);
-    }
   }
   return kinds;
 }
@@ -144,11 +130,9 @@ void Prepare(Session& session, const farcall::server::DriverApi& api,
   bool has_nodes = kinds.erase(HandleKind::kGraphNode) != 0;
   kinds.erase(HandleKind::kMemHandle);  // physical memory is nobody's to make up: cuMemCreate
   if (has_nodes) kinds.insert(HandleKind::kGraph);
-  for (HandleKind kind : kinds) {
-    for (uint32_t index = 1; index <= kLiveHandles; ++index) {
+  for (HandleKind kind : kinds)
+    for (uint32_t index = 1; index <= kLiveHandles; ++index)
       call.Insert(kind, farcall::MakeHandle(kind, index, 1), farcall::fuzz::NewNative());
-    }
-  }
   // Nodes of the first graph.
   uint64_t graph = farcall::MakeHandle(HandleKind::kGraph, 1, 1);
   for (uint32_t index = 1; has_nodes && index <= kLiveHandles; ++index) {
@@ -162,9 +146,8 @@ void PrepareMemory(Session& session) {
   Window credit;
   std::string detail;
   if (session.ReserveWindow({kWindow}) != 0 ||
-      session.memory().Grant(0, farcall::fuzz::kCreditBytes, &credit, &detail) != CUDA_SUCCESS) {
+      session.memory().Grant(0, farcall::fuzz::kCreditBytes, &credit, &detail) != CUDA_SUCCESS)
     std::abort();
-  }
 }
 
 void RunSession(std::span<const uint8_t> items, bool is_prepared, bool is_raw) {
@@ -184,16 +167,12 @@ void RunSession(std::span<const uint8_t> items, bool is_prepared, bool is_raw) {
   farcall::fuzz::Conversation conversation(is_raw);
   farcall::server::SessionLoop loop(api, options, broker);
   PrepareMemory(loop.session());
-  if (is_prepared) {
-    Prepare(loop.session(), api, items);
-  }
+  if (is_prepared) Prepare(loop.session(), api, items);
   auto client = std::make_unique<farcall::fuzz::Client>(loop, conversation, items, is_raw);
   bool sizes_lie = client->sizes_lie();
   loop.link().AttachLog(std::move(client), 0, 0);
   Status why = loop.Run();
-  if (sizes_lie && why.code() != Code::kMalformed) {
-    std::abort();
-  }
+  if (sizes_lie && why.code() != Code::kMalformed) std::abort();
   farcall::fuzz::ResetDevice([](void* of) { static_cast<Session*>(of)->host_calls().FinishAll(); },
                              &loop.session());
   conversation.NoteServed(why);
@@ -216,9 +195,7 @@ extern "C" int LLVMFuzzerInitialize(int*, char***) {
   pthread_attr_setstacksize(&attributes, 512u << 10);
   pthread_setattr_default_np(&attributes);
   pthread_attr_destroy(&attributes);
-  if (std::getenv("FARCALL_FUZZ_REPORT") != nullptr) {
-    std::atexit(farcall::fuzz::ReportReached);
-  }
+  if (std::getenv("FARCALL_FUZZ_REPORT") != nullptr) std::atexit(farcall::fuzz::ReportReached);
   return 0;
 }
 
@@ -231,9 +208,7 @@ extern "C" double ReachedPercent() {
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  if (size == 0) {
-    return 0;
-  }
+  if (size == 0) return 0;
   RunSession(std::span(data + 1, size - 1), (data[0] & farcall::fuzz::kPrepared) != 0,
              (data[0] & farcall::fuzz::kRawFrame) != 0);
   farcall::fuzz::UnmapRegistered();

@@ -11,9 +11,7 @@
 namespace farcall::fuzz {
 
 bool NextItem(std::span<const uint8_t>* input, ItemHeader* header, std::span<const uint8_t>* body) {
-  if (input->size() < sizeof(*header)) {
-    return false;
-  }
+  if (input->size() < sizeof(*header)) return false;
   std::memcpy(header, input->data(), sizeof(*header));
   *input = input->subspan(sizeof(*header));
   *body = input->first(std::min<size_t>({header->bytes, input->size(), kMaxInlineBytes}));
@@ -25,9 +23,7 @@ std::vector<Item> ParseItems(std::span<const uint8_t> input) {
   std::vector<Item> items;
   ItemHeader header;
   std::span<const uint8_t> body;
-  while (NextItem(&input, &header, &body)) {
-    items.push_back({header, {body.begin(), body.end()}});
-  }
+  while (NextItem(&input, &header, &body)) items.push_back({header, {body.begin(), body.end()}});
   return items;
 }
 
@@ -48,11 +44,8 @@ uint16_t ChooseCall(uint16_t call) {
   using server::kDispatchTable;
   static const std::vector<uint16_t> served = [] {
     std::vector<uint16_t> calls;
-    for (uint16_t id = 0; id < kDispatchRows; ++id) {
-      if (kDispatchTable[id].serve != nullptr) {
-        calls.push_back(id);
-      }
-    }
+    for (uint16_t id = 0; id < kDispatchRows; ++id)
+      if (kDispatchTable[id].serve != nullptr) calls.push_back(id);
     return calls;
   }();
   bool is_known =

@@ -26,9 +26,7 @@ class Mutator {
 
   void Run() {
     int steps = 1 + Below(3);
-    for (int i = 0; i < steps; ++i) {
-      Step();
-    }
+    for (int i = 0; i < steps; ++i) Step();
   }
 
  private:
@@ -36,9 +34,7 @@ class Mutator {
   Item& Any() { return items_[Below(static_cast<uint32_t>(items_.size()))]; }
 
   void Step() {
-    if (items_.empty()) {
-      return Insert(MakeCall());
-    }
+    if (items_.empty()) return Insert(MakeCall());
     switch (Below(16)) {
       case 0:
       case 1:
@@ -101,9 +97,7 @@ class Mutator {
   void Poke(Item& item) {
     size_t step = Below(4) == 0 ? 4 : 8;
     size_t places = item.body.size() / step;
-    if (places == 0) {
-      return Resize(item);
-    }
+    if (places == 0) return Resize(item);
     uint64_t word = Word();
     std::memcpy(item.body.data() + step * Below(static_cast<uint32_t>(places)), &word, step);
   }
@@ -144,9 +138,7 @@ class Mutator {
                                          SessionCall::kFenceFrees, SessionCall::kHostDone,
                                          SessionCall::kNamedImage, SessionCall::kNvml};
     uint32_t pick = Below(server::kDispatchRows + 16u);
-    if (pick < server::kDispatchRows) {
-      return ChooseCall(static_cast<uint16_t>(pick));
-    }
+    if (pick < server::kDispatchRows) return ChooseCall(static_cast<uint16_t>(pick));
     return pick % 4 == 0 ? kChunkItem : static_cast<uint16_t>(kMessages[Below(6)]);
   }
 
@@ -209,9 +201,7 @@ bool HasItems(const uint8_t* data, size_t size) {
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
                                           unsigned seed) {
   using namespace farcall::fuzz;
-  if (!HasItems(data, size) || seed % 32 == 0) {
-    return LLVMFuzzerMutate(data, size, max_size);
-  }
+  if (!HasItems(data, size) || seed % 32 == 0) return LLVMFuzzerMutate(data, size, max_size);
   std::vector<Item> items = ParseItems({data + 1, size - 1});
   Mutator(&items, seed).Run();
   uint8_t mode = seed % 16 == 1 ? data[0] ^ kPrepared : data[0];
@@ -223,9 +213,7 @@ extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t* data1, size_t size1,
                                             const uint8_t* data2, size_t size2, uint8_t* out,
                                             size_t max_size, unsigned seed) {
   using namespace farcall::fuzz;
-  if (!HasItems(data1, size1) || !HasItems(data2, size2)) {
-    return 0;
-  }
+  if (!HasItems(data1, size1) || !HasItems(data2, size2)) return 0;
   std::vector<Item> items = ParseItems({data1 + 1, size1 - 1});
   std::vector<Item> others = ParseItems({data2 + 1, size2 - 1});
   std::minstd_rand random(seed);

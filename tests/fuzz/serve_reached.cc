@@ -51,11 +51,8 @@ std::atomic<uint64_t> g_sessions{0};
 std::atomic<uint64_t> g_whole_sessions{0};
 
 bool IsGenerated(std::string_view name) {
-  for (std::string_view generated : kGenerated) {
-    if (generated == name) {
-      return true;
-    }
-  }
+  for (std::string_view generated : kGenerated)
+    if (generated == name) return true;
   return false;
 }
 
@@ -63,15 +60,12 @@ Reached CountRows(bool generated, std::string* missing) {
   Reached count;
   for (uint16_t id = 0; id < server::kDispatchRows; ++id) {
     const server::DispatchRow& row = server::kDispatchTable[id];
-    if (row.serve == nullptr || IsGenerated(row.name) != generated) {
-      continue;
-    }
+    if (row.serve == nullptr || IsGenerated(row.name) != generated) continue;
     ++count.all;
-    if (g_served[id]) {
+    if (g_served[id])
       ++count.reached;
-    } else if (missing != nullptr) {
+    else if (missing != nullptr)
       missing->append(" ").append(row.name);
-    }
   }
   return count;
 }
@@ -80,11 +74,10 @@ Reached CountMessages(std::string* missing) {
   Reached count;
   for (const Message& message : kMessages) {
     ++count.all;
-    if (g_served[static_cast<uint16_t>(message.call)]) {
+    if (g_served[static_cast<uint16_t>(message.call)])
       ++count.reached;
-    } else if (missing != nullptr) {
+    else if (missing != nullptr)
       missing->append(" ").append(message.name);
-    }
   }
   return count;
 }
@@ -104,19 +97,15 @@ void NoteServed(uint16_t call) {
 void NoteSession(bool to_its_end, const Status& end) {
   static const char* report = std::getenv("FARCALL_FUZZ_REPORT");
   ++g_sessions;
-  if (to_its_end) {
+  if (to_its_end)
     ++g_whole_sessions;
-  } else if (report != nullptr && *report == '2') {
+  else if (report != nullptr && *report == '2')
     std::fprintf(stderr, "refused: %s\n", end.message().c_str());
-  }
 }
 
 bool IsClientMessage(uint16_t call) {
-  for (const Message& message : kMessages) {
-    if (static_cast<uint16_t>(message.call) == call) {
-      return true;
-    }
-  }
+  for (const Message& message : kMessages)
+    if (static_cast<uint16_t>(message.call) == call) return true;
   return false;
 }
 

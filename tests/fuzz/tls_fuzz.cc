@@ -133,9 +133,8 @@ class Connection {
   void FeedRecord(TlsContent type, std::span<const std::byte> content) {
     content = content.first(std::min(content.size(), kMaxTlsPlainBytes));
     script_->Feed(Sealed(type, content));
-    if (is_honest_ && type == TlsContent::kData) {
+    if (is_honest_ && type == TlsContent::kData)
       expected_.insert(expected_.end(), content.begin(), content.end());
-    }
   }
 
   void FeedBroken(uint8_t how, std::span<const std::byte> content) {

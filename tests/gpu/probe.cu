@@ -192,9 +192,8 @@ int Main(int argc, char** argv) {
     }
     chosen.push_back(found);
   }
-  if (chosen.empty()) {
+  if (chosen.empty())
     for (const Section& section : kSections) chosen.push_back(&section);
-  }
 
   // A child looks for the device, for a process that used CUDA cannot fork.
   const Outcome device = RunSection(kSections[0]);

@@ -125,9 +125,8 @@ void ProbeDevice() {
       {"under MPS", CU_DEVICE_ATTRIBUTE_MPS_ENABLED},
       {"compute mode", CU_DEVICE_ATTRIBUTE_COMPUTE_MODE},
   };
-  for (const auto& entry : attributes) {
+  for (const auto& entry : attributes)
     Report(entry.name, DeviceAttribute(entry.attribute), "-", "attribute; -1: not known");
-  }
 }
 
 namespace {
@@ -158,9 +157,8 @@ void ProbeSecondProcess() {
   const double open_us = TimeUs(OpenDevice);
   Report("cuInit and primary context", open_us / 1e3, "ms", "cold: first CUDA call of a process");
   const size_t before = FreeBytes();
-  if (write(go[1], &byte, 1) != 1 || read(ready[0], &byte, 1) != 1) {
+  if (write(go[1], &byte, 1) != 1 || read(ready[0], &byte, 1) != 1)
     EndSection("the second process got no context");
-  }
   const size_t after = FreeBytes();
   Report("device memory of another process's context",
          (static_cast<double>(before) - static_cast<double>(after)) / 1048576.0, "MiB",

@@ -44,10 +44,8 @@ bool HostMapped(unsigned long long address) {
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
     unsigned long long from = 0, to = 0;
-    if (std::sscanf(line.c_str(), "%llx-%llx", &from, &to) == 2 && from <= address &&
-        address < to) {
+    if (std::sscanf(line.c_str(), "%llx-%llx", &from, &to) == 2 && from <= address && address < to)
       return true;
-    }
   }
   return false;
 }
@@ -76,9 +74,8 @@ void ProbeAddressHints() {
   const unsigned long long bases[] = {0x200000000000, 0x100000000000, 0x300000000000,
                                       0x400000000000, 0x500000000000, 0x600000000000,
                                       0x80000000000,  0x10000000000};
-  for (unsigned long long base : bases) {
+  for (unsigned long long base : bases)
     for (size_t size : {kGiB, 256 * kGiB, kTiB, 8 * kTiB}) TryHint(base, size, "");
-  }
   // The range may be taken in the process that asks: by a reservation as the client makes it.
   const unsigned long long base = 0x280000000000;
   void* held = mmap(reinterpret_cast<void*>(base), 64 * kGiB, PROT_NONE,

@@ -179,9 +179,8 @@ void ProbeSynchronising() {
                                       }) / 1e3,
          "ms", "asked: 150 ms");
   for (const Candidate& candidate : MemoryCandidates(state)) Test(candidate, stream, end);
-  for (const Candidate& candidate : OtherCandidates(state, module, function)) {
+  for (const Candidate& candidate : OtherCandidates(state, module, function))
     Test(candidate, stream, end);
-  }
 }
 
 // The kernel adds to a word of the mapping when it ends; the mapping goes while it runs.

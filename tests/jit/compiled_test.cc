@@ -282,9 +282,8 @@ TEST_F(CompiledTest, MathFunctionsAgreeWithTheHosts) {
           << x << " " << k;
     }
     const double wide[4] = {sin(y), exp(y), log(fabs(y) + 1e-3), cbrt(y) / sqrt(y * y + 2)};
-    for (int k = 0; k < 4; ++k) {
+    for (int k = 0; k < 4; ++k)
       ASSERT_NEAR(dout[i * 4 + k], wide[k], 1e-14 * std::max(1.0, fabs(wide[k]))) << y << " " << k;
-    }
   }
 }
 

@@ -19,9 +19,8 @@ INSTANTIATE_TEST_SUITE_P(All, CorpusTest,
                          ::testing::Range<size_t>(0, ptx_corpus::AllCases().size()),
                          [](const auto& info) {
                            std::string name = ptx_corpus::AllCases()[info.param].name;
-                           for (char& c : name) {
+                           for (char& c : name)
                              if (!isalnum(static_cast<unsigned char>(c))) c = '_';
-                           }
                            return name;
                          });
 

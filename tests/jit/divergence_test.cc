@@ -31,9 +31,8 @@ class DivergenceTest : public ::testing::Test {
     llvm::Function& kernel = *module_->getFunction("kernel");
     const Analyses known(kernel);
     for (const llvm::BasicBlock& block : kernel) {
-      for (const llvm::Instruction& instruction : block) {
+      for (const llvm::Instruction& instruction : block)
         if (instruction.getName() == name) return known.divergence.Varies(&instruction);
-      }
     }
     ADD_FAILURE() << "no value " << name;
     return false;

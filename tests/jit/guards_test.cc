@@ -98,9 +98,8 @@ constexpr char kCountBlocks[] = R"(
 )";
 
 std::string Replaced(std::string text, const std::string& what, const std::string& by) {
-  for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += by.size()) {
+  for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += by.size())
     text.replace(at, what.size(), by);
-  }
   return text;
 }
 

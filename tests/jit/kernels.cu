@@ -46,9 +46,8 @@ __global__ void HistogramShared(const unsigned char* in, unsigned* out, int n) {
   __shared__ unsigned bins[256];
   for (int i = threadIdx.x; i < 256; i += blockDim.x) bins[i] = 0;
   __syncthreads();
-  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
     atomicAdd(&bins[in[i]], 1u);
-  }
   __syncthreads();
   for (int i = threadIdx.x; i < 256; i += blockDim.x) atomicAdd(&out[i], bins[i]);
 }
@@ -129,11 +128,10 @@ struct Disc : Shape {
 
 __global__ void VirtualCalls(float* out) {
   Shape* shape;
-  if (threadIdx.x & 1) {
+  if (threadIdx.x & 1)
     shape = new Disc(threadIdx.x);
-  } else {
+  else
     shape = new Box(threadIdx.x, 2.0f);
-  }
   out[threadIdx.x] = shape->Area();
   delete shape;
 }
@@ -166,11 +164,10 @@ __global__ void Votes(unsigned* out) {
   out[lane] = ballot;
   out[32 + lane] = all * 2 + any;
   out[64 + lane] = same;
-  if (lane < 16) {
+  if (lane < 16)
     out[96 + lane] = __shfl_sync(0xffff, lane * lane, (lane + 1) % 16);
-  } else {
+  else
     out[96 + lane] = __shfl_up_sync(0xffff0000, lane, 1, 16);
-  }
 }
 
 __global__ void HalfAxpy(const __half2* x, __half2* y, __half2 a, int n) {

@@ -22,9 +22,8 @@ __device__ __noinline__ void Put(unsigned* values, unsigned place, unsigned valu
 }
 
 __device__ __noinline__ unsigned VolatileTree(volatile unsigned* values, unsigned lane) {
-  for (unsigned s = 16; s; s /= 2) {
+  for (unsigned s = 16; s; s /= 2)
     if (lane < s) values[lane] += values[lane + s];
-  }
   return values[0];
 }
 
@@ -165,9 +164,8 @@ __global__ void SumByTree(const unsigned* in, unsigned* out) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x, t = threadIdx.x;
   values[t] = in[i];
 #pragma unroll 1
-  for (unsigned s = 16; s; s /= 2) {
+  for (unsigned s = 16; s; s /= 2)
     if (t % kWarp < s) values[t] += values[t + s];
-  }
   if (t % kWarp == 0) out[i / kWarp] = values[t];
 }
 

@@ -119,9 +119,8 @@ TEST_F(LockstepSums, OfSeveralRounds) {
   std::vector<uint32_t> want;
   for (size_t at = 0; at < of_three_.size(); at += kWarp) {
     uint32_t sum = 0;
-    for (uint32_t round = 1; round <= kRounds; ++round) {
+    for (uint32_t round = 1; round <= kRounds; ++round)
       for (uint32_t k = 0; k < kWarp; ++k) sum = sum * 5 + of_three_[at + k] * round;
-    }
     want.push_back(sum);
   }
   ExpectSums("SumOfRounds", kWarpsOfBlock, want, kRounds);
@@ -146,9 +145,8 @@ TEST_F(LockstepSums, WhatIsInDoubtIsTold) {
   DeviceArray<uint32_t> in(of_one_), out(count), list(count), scratch(count);
   Get("ReadByList");
   for (int time = 0; time < 2; ++time) {
-    for (const std::string& name : program_->KernelNames()) {
+    for (const std::string& name : program_->KernelNames())
       EXPECT_TRUE(program_->FindKernel(name)->Prepare().ok()) << name;
-    }
     EXPECT_RUNS(Run(Get("ReadByList"), {kBlocks}, {kWarp}, in.address(), out.address(),
                     list.address(), scratch.address()));
   }
@@ -171,9 +169,8 @@ TEST_F(LockstepSums, OrdinaryKernelsAreNotInDoubt) {
   options.warn = [](const std::string& text) { g_warnings->push_back(text); };
   ConfigureExecutor(options);
   Program* program = LoadFile(FARCALL_KERNELS_PTX);
-  for (const std::string& name : program->KernelNames()) {
+  for (const std::string& name : program->KernelNames())
     EXPECT_TRUE(program->FindKernel(name)->Prepare().ok()) << name;
-  }
   EXPECT_EQ(warnings, std::vector<std::string>{});
   ConfigureExecutor(TestOptions());
 }

@@ -125,9 +125,8 @@ class ProgramTest : public ::testing::Test {
   static Kernel* Find(Program* program, const std::string& name) {
     if (!program) return nullptr;
     if (Kernel* exact = program->FindKernel(name)) return exact;
-    for (const std::string& mangled : program->KernelNames()) {
+    for (const std::string& mangled : program->KernelNames())
       if (mangled.find(name) != std::string::npos) return program->FindKernel(mangled);
-    }
     ADD_FAILURE() << "no kernel " << name;
     return nullptr;
   }

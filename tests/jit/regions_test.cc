@@ -337,9 +337,8 @@ TEST_F(RegionsTest, WhatThreadsHaveInCommonIsCountedOnce) {
       value[i] = neighbour + i;
     }
   }
-  for (uint32_t i = 0; i < kThreads; ++i) {
+  for (uint32_t i = 0; i < kThreads; ++i)
     EXPECT_EQ(out[i], sum[i] + kRounds + 1000 * most[i] + 1000000 * when[i]) << i;
-  }
 }
 
 TEST_F(RegionsTest, WhatSomeThreadsHaveInCommonReachesThem) {
@@ -347,9 +346,8 @@ TEST_F(RegionsTest, WhatSomeThreadsHaveInCommonReachesThem) {
   constexpr uint32_t kThreads = 64;
   DeviceArray<uint32_t> out(kThreads);
   EXPECT_RUNS(Run(kernel, {1}, {kThreads}, out.address(), 7u));
-  for (uint32_t i = 0; i < kThreads; ++i) {
+  for (uint32_t i = 0; i < kThreads; ++i)
     EXPECT_EQ(out[i], i < 16 ? i : (i + 1) % kThreads + 100000 / 7) << i;
-  }
 }
 
 TEST_F(RegionsTest, WhatThreadsLeaveALoopWithIsTheirOwn) {

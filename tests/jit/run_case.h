@@ -69,9 +69,8 @@ inline std::string RunCase(const ptx_corpus::Case& c) {
   config.cluster = {c.cluster.x, c.cluster.y, c.cluster.z};
   config.dynamic_shared_bytes = c.dynamic_shared_bytes;
   result = kernel->Run(config, block.data());
-  for (size_t i = 0; i < c.arguments.size(); ++i) {
+  for (size_t i = 0; i < c.arguments.size(); ++i)
     if (handles[i] != 0) texture::Unregister(handles[i], c.arguments[i].image.is_surface);
-  }
   if (!result.ok()) return result.message;
   for (size_t i = 0; i < c.arguments.size(); ++i) {
     if (c.arguments[i].expected.empty()) continue;

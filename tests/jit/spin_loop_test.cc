@@ -21,9 +21,8 @@ bool Spins(const std::string& body) {
   EXPECT_TRUE(module.EnsureAll().ok());
   const ptx::Function& function = *module.functions.at(0);
   uint32_t last = 0;
-  for (uint32_t i = 0; i < function.body.size(); ++i) {
+  for (uint32_t i = 0; i < function.body.size(); ++i)
     if (function.body[i].Is(ptx::Opcode::kBra)) last = i;
-  }
   return IsSpinLoop(function, static_cast<uint32_t>(function.body[last].operands[0].value), last);
 }
 

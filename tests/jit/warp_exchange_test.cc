@@ -179,12 +179,10 @@ TEST(WarpExchange, ATileOfTheWarpIsOneWithoutBarriers) {
 
 TEST(WarpExchange, VolatileSharedMemoryIsOne) {
   std::string text = Between(kTree, "");
-  for (size_t at; (at = text.find("d.shared")) != std::string::npos;) {
+  for (size_t at; (at = text.find("d.shared")) != std::string::npos;)
     text.replace(at, 8, "d.volatile.shared");
-  }
-  for (size_t at; (at = text.find("t.shared")) != std::string::npos;) {
+  for (size_t at; (at = text.find("t.shared")) != std::string::npos;)
     text.replace(at, 8, "t.volatile.shared");
-  }
   EXPECT_TRUE(Exchanges(text));
 }
 
@@ -291,9 +289,7 @@ OVER:
   constexpr uint32_t kTimes = 5;
   DeviceArray<uint32_t> out(32 * kTimes);
   EXPECT_RUNS(Run(kernel, {1}, {32}, out.address(), uint64_t{0}, kTimes));
-  for (uint32_t i = 0; i < out.size(); ++i) {
-    EXPECT_EQ(out[i], i % 32 < 4 ? 0 : 100 + i / 32) << i;
-  }
+  for (uint32_t i = 0; i < out.size(); ++i) EXPECT_EQ(out[i], i % 32 < 4 ? 0 : 100 + i / 32) << i;
 }
 
 TEST_F(WarpExchangeTest, ATileThatOthersRead) {
@@ -404,9 +400,8 @@ PAIRS_DONE:
     for (uint32_t& number : numbers) number = random();
     DeviceArray<uint32_t> array(numbers);
     EXPECT_RUNS(Run(kernel, {1}, {32 * kWarps}, array.address(), uint64_t{0}, count));
-    for (uint32_t w = 0; w < kWarps; ++w) {
+    for (uint32_t w = 0; w < kWarps; ++w)
       std::sort(numbers.begin() + w * count, numbers.begin() + (w + 1) * count);
-    }
     EXPECT_TRUE(std::equal(numbers.begin(), numbers.end(), array.data())) << count;
   }
 }

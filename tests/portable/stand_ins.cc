@@ -118,9 +118,7 @@ int main(int, char** argv) {
   CheckWaitOnRealTime();
   CheckStat(argv[0]);
   std::set<unsigned> numbers;
-  for (int i = 0; i < 16; ++i) {
-    numbers.insert(std::random_device("default")());
-  }
+  for (int i = 0; i < 16; ++i) numbers.insert(std::random_device("default")());
   Expect(numbers.size() > 8, "random numbers differ");
   char* end = nullptr;
   Expect(std::strtoull("0x1fz", &end, 16) == 0x1f && *end == 'z', "strtoull");

@@ -311,11 +311,10 @@ TEST(Parser, EveryTruncationIsAnsweredInOrder) {
     std::string prefix = text.substr(0, n);
     prefix.shrink_to_fit();
     Parsed p = ParseWhole(prefix);
-    if (p.result.ok()) {
+    if (p.result.ok())
       ++accepted;
-    } else {
+    else
       EXPECT_EQ(p.result.message.rfind("line ", 0), 0u) << p.result.message;
-    }
   }
   EXPECT_GT(accepted, 0u);
   EXPECT_LT(accepted, text.size() / 2);

@@ -82,9 +82,8 @@ void* RecorderOwn(void* function) {
     Dl_info self{};
     dladdr(reinterpret_cast<const void*>(&RecorderNext), &self);
     void* own = dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD);
-    for (const char* const* name = kRecorderNames; *name != nullptr; ++name) {
+    for (const char* const* name = kRecorderNames; *name != nullptr; ++name)
       if (void* next = RecorderNext(*name)) (*found)[next] = dlsym(own, *name);
-    }
     return found;
   }();
   auto entry = entries->find(function);
@@ -122,9 +121,7 @@ void RecorderHandle(RecorderLine* line, const char* name, const char* kind, cons
 
 void RecorderHandles(RecorderLine* line, const char* name, const char* kind, const void* values,
                      size_t count) {
-  if (values == nullptr || line->result != CUDA_SUCCESS) {
-    return RecorderPointer(line, name, values);
-  }
+  if (values == nullptr || line->result != CUDA_SUCCESS) return RecorderPointer(line, name, values);
   for (size_t i = 0; i < count; ++i) {
     RecorderHandle(line, (std::string(name) + "[" + std::to_string(i) + "]").c_str(), kind,
                    static_cast<const void* const*>(values)[i]);
@@ -158,11 +155,10 @@ void RecorderParameters(RecorderLine* line, CUfunction function, void** paramete
     if (parameters == nullptr && (buffer == nullptr || offset + size > buffer_bytes)) return;
     const void* value = parameters != nullptr ? parameters[i] : buffer + offset;
     uint64_t word = 0;
-    if (size <= sizeof(word)) {
+    if (size <= sizeof(word))
       std::memcpy(&word, value, size);
-    } else {
+    else
       word = Hash(value, size);
-    }
     line->Add(("param" + std::to_string(i)).c_str(), "k:" + std::to_string(size) + ":" + Hex(word));
   }
 }

@@ -34,9 +34,8 @@ static void Try(void) {
   char command[256] = {0};
   const int file = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
   const ssize_t bytes = file < 0 ? 0 : read(file, command, sizeof(command) - 1);
-  for (ssize_t i = 0; i + 1 < bytes; ++i) {
+  for (ssize_t i = 0; i + 1 < bytes; ++i)
     if (command[i] == 0) command[i] = ' ';
-  }
   const int opened = Fails(open(canary, O_RDONLY | O_CLOEXEC));
   const int written = Fails(open("/dev/shm/farcall-escape", O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   const int traced = Fails(syscall(SYS_ptrace, 16 /* attach */, getppid(), 0, 0));

@@ -184,9 +184,8 @@ std::vector<int> Sockets() {
     sockaddr_storage peer{};
     socklen_t bytes = sizeof(peer);
     if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &bytes) == 0 &&
-        (peer.ss_family == AF_INET || peer.ss_family == AF_INET6)) {
+        (peer.ss_family == AF_INET || peer.ss_family == AF_INET6))
       found.push_back(fd);
-    }
   }
   return found;
 }
@@ -194,9 +193,8 @@ std::vector<int> Sockets() {
 // The client's socket, with something in it that its peer does not read: closing it waits.
 template <control::Message M>
 void SendLingering(const M& message) {
-  while (access((Folder() + "/stopped").c_str(), F_OK) != 0) {
+  while (access((Folder() + "/stopped").c_str(), F_OK) != 0)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
   std::vector<int> sockets = Sockets();
   Say("sockets " + std::to_string(sockets.size()));
   for (int fd : sockets) {
@@ -204,9 +202,8 @@ void SendLingering(const M& message) {
     const bool set = setsockopt(fd, SOL_SOCKET, SO_LINGER, &lingers, sizeof(lingers)) == 0;
     std::vector<char> bytes(1 << 20);
     ssize_t went = 0, all = 0;
-    while ((went = send(fd, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL)) > 0) {
+    while ((went = send(fd, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL)) > 0)
       all += went;
-    }
     Say("lingers " + std::to_string(set) + ", " + std::to_string(all) + " bytes");
     Send(message, {fd});
     close(fd);
@@ -252,9 +249,8 @@ void SendDescriptors(const M& message, size_t count, bool pipes) {
     Send(control::WantLease{});
     Send(control::LeaseUse{.used_ns = used});
     control::Type told;
-    while (Receive(&told)) {
+    while (Receive(&told))
       if (told == control::Type::kLeaseLimit && told_since == 0) told_since = 1;
-    }
     if (told_since != 0 && ++told_since > kStays) {
       Send(control::LeaseDone{.wants_next = true});  // and again at once
       told_since = 0;
@@ -335,9 +331,8 @@ int ImageFolder() {
     const std::string link = "/proc/self/fd/" + std::to_string(fd);
     if (fstat(fd, &status) == 0 && S_ISDIR(status.st_mode) &&
         readlink(link.c_str(), path, sizeof(path) - 1) > 0 && strstr(path, "/server/") != nullptr &&
-        strstr(path, "/of-") == nullptr) {
+        strstr(path, "/of-") == nullptr)
       return fd;
-    }
   }
   return -1;
 }

@@ -13,9 +13,7 @@ static char* worked_on;
 
 static void Follow(const void* at) {
   const uintptr_t address = (uintptr_t)at, begin = (uintptr_t)victim;
-  if (address >= begin - 64 && address < begin + sizeof(victim)) {
-    ++touched;
-  }
+  if (address >= begin - 64 && address < begin + sizeof(victim)) ++touched;
 }
 
 // By the mode, where a kernel would write, or the library itself.

@@ -20,9 +20,7 @@ Builder LibraryRecord(LibraryId library, Function function, uint8_t pointer_mode
   body.Put<uint8_t>(13);
   body.Put<uint16_t>(static_cast<uint16_t>(function));
   body.Put<uint8_t>(pointer_mode);
-  for (int i = 0; i < 3; ++i) {
-    body.Put<uint8_t>(0);
-  }
+  for (int i = 0; i < 3; ++i) body.Put<uint8_t>(0);
   return body;
 }
 

@@ -43,9 +43,8 @@ class TenantCompilers : public ::testing::Test {
   void Serve(bool has_landlock, std::vector<std::string> flags = {}) {
     flags.insert(flags.end(), {"--device", "cpu"});
     std::thread([&] {
-      if (has_landlock || test::HideLandlock()) {
+      if (has_landlock || test::HideLandlock())
         server_ = std::make_unique<ServerProcess>(flags, false);
-      }
     }).join();
     ASSERT_NE(server_, nullptr);
     ASSERT_TRUE(client_.Connect(server_->url()).ok()) << server_->ready();
@@ -61,18 +60,14 @@ class TenantCompilers : public ::testing::Test {
     body.Put<uint32_t>(0);
     PutText(body, source);
     PutText(body, "tenant.cu");
-    for (const std::string& option : options) {
-      PutText(body, option);
-    }
+    for (const std::string& option : options) PutText(body, option);
     return Ask(body);
   }
 
   RawReply LinkCreate(const std::vector<std::string>& options) {
     Builder body = LibraryRecord(LibraryId::kNvjitlink, nvjitlink::Function::nvJitLinkCreate);
     body.Put<uint32_t>(static_cast<uint32_t>(options.size()));
-    for (const std::string& option : options) {
-      PutText(body, option);
-    }
+    for (const std::string& option : options) PutText(body, option);
     return Ask(body);
   }
 
@@ -80,9 +75,7 @@ class TenantCompilers : public ::testing::Test {
     Builder body = LibraryRecord(LibraryId::kNvjitlink, nvjitlink::Function::nvJitLinkComplete);
     body.Put<uint32_t>(static_cast<uint32_t>(options.size()));
     body.Put<uint32_t>(1);
-    for (const std::string& option : options) {
-      PutText(body, option);
-    }
+    for (const std::string& option : options) PutText(body, option);
     body.Put<uint32_t>(type);
     PutText(body, input);
     PutText(body, "input");
@@ -106,9 +99,8 @@ class TenantCompilers : public ::testing::Test {
           "#define NAME <" + canary_ + ">\n#include NAME\n",
           "#pragma push_macro(\"x\")\n#include_next \"" + canary_ + "\"\n",
           "__device__ void f() { asm(\".include \\\"" + canary_ + "\\\"\"); }\n",
-          "#if __has_include(\"" + canary_ + "\")\n#error " + kCanary + "\n#endif\n"}) {
+          "#if __has_include(\"" + canary_ + "\")\n#error " + kCanary + "\n#endif\n"})
       Look(Compile(source + kKernel, {}), source);
-    }
     const std::string archive = "!<thin>\n" + canary_ + "/\n";
     for (uint32_t type = 0; type <= 10; ++type) {
       Look(Link({"-arch=sm_75"}, type, archive), "a thin archive");
@@ -147,14 +139,12 @@ class TenantCompilers : public ::testing::Test {
 };
 
 TEST_F(TenantCompilers, ReadNoFileOfTheServers) {
-  if (syscall(444, nullptr, 0, 1) <= 0) {  // landlock_create_ruleset: its version
+  if (syscall(444, nullptr, 0, 1) <= 0)  // landlock_create_ruleset: its version
     GTEST_SKIP() << "this kernel has no Landlock";
-  }
   Serve(true);
   const RawReply sound = Compile(kKernel, {"-arch=compute_75"});
-  if (TextOf(sound).find(".entry") == std::string::npos) {
+  if (TextOf(sound).find(".entry") == std::string::npos)
     GTEST_SKIP() << "no NVRTC here: " << TextOf(sound);
-  }
   TryAll();
 }
 

@@ -57,9 +57,8 @@ class TenantLibrary : public ::testing::Test {
   }
   static void PutNumber(Builder& body, uint32_t number) {
     body.Put<uint64_t>(sizeof(number));
-    for (size_t i = 0; i < sizeof(number); ++i) {
+    for (size_t i = 0; i < sizeof(number); ++i)
       body.Put<uint8_t>(static_cast<uint8_t>(number >> 8 * i));
-    }
   }
   void PutVictim(Builder& body) const {
     body.Put<uint64_t>(kLibraryOnDevice);
@@ -78,9 +77,7 @@ class TenantLibrary : public ::testing::Test {
     in.Get<uint32_t>();
     std::span<const std::byte> bytes = in.GetBytes();
     uint64_t size = 0;
-    if (bytes.size() == sizeof(size)) {
-      std::memcpy(&size, bytes.data(), sizeof(size));
-    }
+    if (bytes.size() == sizeof(size)) std::memcpy(&size, bytes.data(), sizeof(size));
     return size;
   }
 
@@ -103,9 +100,7 @@ TEST_F(TenantLibrary, AnAddressWhereTheHostsBytesBelongIsALie) {
   Open();
   for (int which = 0; which < 4; ++which) {
     Builder body = Of(Cublas::cublasSrotg_v2, kHost);
-    for (int i = 0; i < 4; ++i) {
-      i == which ? PutVictim(body) : PutNumber(body, 1);
-    }
+    for (int i = 0; i < 4; ++i) i == which ? PutVictim(body) : PutNumber(body, 1);
     ExpectMalformed("read and written", body);
   }
   Builder norm = Of(Cublas::cublasSnrm2_v2, kHost);
@@ -125,12 +120,8 @@ TEST_F(TenantLibrary, AnAddressWhereTheHostsBytesBelongIsALie) {
   PutVictim(policy);
   ExpectMalformed("updated whatever the mode", policy);
   Builder many = Of(Cufft::cufftMakePlanMany);
-  for (int value : {1, 1, 1, 1, 1, 0x29, 1}) {
-    many.Put<int32_t>(value);
-  }
-  for (int i = 0; i < 3; ++i) {
-    PutVictim(many);
-  }
+  for (int value : {1, 1, 1, 1, 1, 0x29, 1}) many.Put<int32_t>(value);
+  for (int i = 0; i < 3; ++i) PutVictim(many);
   many.Put<uint8_t>(1);
   ExpectMalformed("an array", many);
 }
@@ -141,9 +132,7 @@ TEST_F(TenantLibrary, AnAddressOfTheWorkersOnTheDeviceLeadsNowhere) {
   for (int64_t off : {-8, 0, 1, 4096}) {
     victim_ += static_cast<uint64_t>(off);
     Builder rotate = Of(Cublas::cublasSrotg_v2, kDevice);
-    for (int i = 0; i < 4; ++i) {
-      PutVictim(rotate);
-    }
+    for (int i = 0; i < 4; ++i) PutVictim(rotate);
     EXPECT_EQ(StatusOf(Ask(rotate)), 0);
     Builder norm = Of(Cublas::cublasSnrm2_v2, kDevice);
     norm.Put<int32_t>(1);
@@ -159,9 +148,7 @@ TEST_F(TenantLibrary, AnAddressOfTheWorkersOnTheDeviceLeadsNowhere) {
     EXPECT_EQ(StatusOf(Ask(scale)), 0);
     for (Mode mode : {kHost, kDevice}) {
       Builder swap = Of(Cublas::cublasSswap_v2, mode);
-      for (int i = 0; i < 3; ++i) {
-        swap.Put<int32_t>(1);
-      }
+      for (int i = 0; i < 3; ++i) swap.Put<int32_t>(1);
       swap.Put<uint64_t>(victim_);
       swap.Put<uint64_t>(victim_);
       EXPECT_EQ(StatusOf(Ask(swap)), 0);
@@ -183,9 +170,7 @@ double CpuSeconds(pid_t pid) {
   text << file.rdbuf();
   std::istringstream fields(text.str().substr(text.str().rfind(')') + 2));
   std::string skipped;
-  for (int i = 0; i < 11; ++i) {
-    fields >> skipped;
-  }
+  for (int i = 0; i < 11; ++i) fields >> skipped;
   double user = 0, system = 0;
   fields >> user >> system;
   return (user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
@@ -200,9 +185,7 @@ pid_t WorkerOf(pid_t server) {
     std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
     std::string text;
     std::getline(file, text);
-    if (pid <= 0 || text.empty()) {
-      continue;
-    }
+    if (pid <= 0 || text.empty()) continue;
     std::istringstream fields(text.substr(text.rfind(')') + 2));
     std::string state;
     pid_t parent = 0;
@@ -255,19 +238,13 @@ class TenantTime : public TenantLibrary, public ::testing::WithParamInterface<co
   Builder Work(uint64_t at) const {
     if (std::string(GetParam()) == "SlowRow") {
       Builder many = Of(Cufft::cufftMakePlanMany);
-      for (int value : {1, 1, 1, 1, 1, 0x29, 1}) {
-        many.Put<int32_t>(value);
-      }
-      for (int i = 0; i < 3; ++i) {
-        PutNumber(many, 8);
-      }
+      for (int value : {1, 1, 1, 1, 1, 0x29, 1}) many.Put<int32_t>(value);
+      for (int i = 0; i < 3; ++i) PutNumber(many, 8);
       many.Put<uint8_t>(1);
       return many;
     }
     Builder swap = Of(Cublas::cublasSswap_v2, kHost);  // its stream: 0, "none"
-    for (int value : {64, 1, 1}) {
-      swap.Put<int32_t>(value);
-    }
+    for (int value : {64, 1, 1}) swap.Put<int32_t>(value);
     swap.Put<uint64_t>(at);
     swap.Put<uint64_t>(0);
     return swap;

@@ -86,9 +86,8 @@ int cudnnBackendSetAttribute(void* of, int attribute, int type, int64_t count,
     memcpy(descriptor->ids, elements, (size_t)count * 8);
     descriptor->count = count;
   }
-  if (descriptor->type == kTensor && attribute == 902) {
+  if (descriptor->type == kTensor && attribute == 902)
     for (int64_t i = 0; i < count; ++i) descriptor->is_bad |= ((const int64_t*)elements)[i] < 1;
-  }
   if (descriptor->type == kPack && attribute == 1001)
     memcpy(descriptor->pointers, elements, (size_t)count * 8);
   return 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The core of a fake library: each exported name (arguments_test.py makes a stub of it) comes here with the
-// registers and the stack it was called with, which are written down. Knows no prototype.
+// The core of a fake library: each exported name (arguments_test.py makes a stub of it) comes here
+// with the registers and the stack it was called with, which are written down. Knows no prototype.
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -30,9 +30,12 @@ int farcall_fake_record(uint64_t index, const struct Frame* frame, const uint64_
   const char* name = farcall_fake_names[index];
   char line[16384];
   int at = snprintf(line, sizeof(line), "%s", name);
-  for (int i = 0; i < 6; ++i) at += snprintf(line + at, sizeof(line) - at, " i%llx", (unsigned long long)frame->integer[i]);
-  for (int i = 0; i < 8; ++i) at += snprintf(line + at, sizeof(line) - at, " v%llx", (unsigned long long)frame->vector[i]);
-  for (int i = 0; i < 40; ++i) at += snprintf(line + at, sizeof(line) - at, " s%llx", (unsigned long long)stack[i]);
+  for (int i = 0; i < 6; ++i)
+    at += snprintf(line + at, sizeof(line) - at, " i%llx", (unsigned long long)frame->integer[i]);
+  for (int i = 0; i < 8; ++i)
+    at += snprintf(line + at, sizeof(line) - at, " v%llx", (unsigned long long)frame->vector[i]);
+  for (int i = 0; i < 40; ++i)
+    at += snprintf(line + at, sizeof(line) - at, " s%llx", (unsigned long long)stack[i]);
   for (int i = 0; i < 46; ++i) {
     unsigned char bytes[16];
     uint64_t word = i < 6 ? frame->integer[i] : stack[i - 6];

@@ -67,9 +67,7 @@ TEST_P(ChannelTest, TakesABoundedAmountThatNobodyReads) {
     Result<size_t> sent = a_->TrySend({&part, 1});
     ASSERT_TRUE(sent.ok());
     total += *sent;
-    if (*sent == 0) {
-      break;
-    }
+    if (*sent == 0) break;
   }
   EXPECT_GT(total, 0u);
   EXPECT_LT(total, 64u << 20);
@@ -170,9 +168,8 @@ TEST(DialTest, ListsWhatIsBuiltInForAnUnknownTransport) {
 TEST(DialTest, ConnectionsInsideOneHostAreNotPaced) {
   for (const char* url : {"tcp://127.0.0.1:0", "tcp://[::1]:0"}) {
     Result<std::unique_ptr<Listener>> listener = Listen(url);
-    if (!listener.ok() && std::string_view(url).find('[') != std::string_view::npos) {
+    if (!listener.ok() && std::string_view(url).find('[') != std::string_view::npos)
       continue;  // a host without IPv6
-    }
     ASSERT_TRUE(listener.ok()) << listener.status().message();
     Result<std::unique_ptr<Channel>> dialled = Dial((*listener)->Url(), In(kLong));
     ASSERT_TRUE(dialled.ok()) << dialled.status().message();

@@ -62,9 +62,7 @@ int QueryDevice(ibv_context*, ibv_device_attr* attributes) {
   return 0;
 }
 int QueryPort(ibv_context*, uint8_t port, ibv_port_attr* attributes) {
-  if (port != 1) {
-    return EINVAL;
-  }
+  if (port != 1) return EINVAL;
   attributes->state = IBV_PORT_ACTIVE;
   attributes->active_mtu = IBV_MTU_1024;
   attributes->gid_tbl_len = 2;
@@ -97,9 +95,7 @@ int Deregister(ibv_mr* mr) {
 // Whether the memory is registered with these rights.
 bool Holds(uint32_t key, uint64_t address, size_t bytes, int rights) {
   const auto found = g_regions.find(key);
-  if (found == g_regions.end()) {
-    return false;
-  }
+  if (found == g_regions.end()) return false;
   const auto first = reinterpret_cast<uint64_t>(found->second->addr);
   return (found->second->rights & rights) == rights && address >= first &&
          bytes <= found->second->length && address - first <= found->second->length - bytes;
@@ -144,9 +140,7 @@ void Complete(ibv_cq* cq, uint64_t number, ibv_wc_status status, size_t bytes) {
 }
 void Break(Pair* pair) {
   pair->state = IBV_QPS_ERR;
-  for (const Slot& slot : pair->slots) {
-    Complete(pair->recv_cq, slot.number, IBV_WC_WR_FLUSH_ERR, 0);
-  }
+  for (const Slot& slot : pair->slots) Complete(pair->recv_cq, slot.number, IBV_WC_WR_FLUSH_ERR, 0);
   pair->slots.clear();
 }
 
@@ -169,20 +163,15 @@ int DestroyPair(ibv_qp* qp) {
 int Modify(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
   std::lock_guard lock(g_mutex);
   auto* pair = static_cast<Pair*>(qp);
-  if ((mask & IBV_QP_ACCESS_FLAGS) != 0) {
+  if ((mask & IBV_QP_ACCESS_FLAGS) != 0)
     pair->rights = static_cast<int>(attributes->qp_access_flags);
-  }
-  if ((mask & IBV_QP_DEST_QPN) != 0) {
-    pair->target = attributes->dest_qp_num;
-  }
+  if ((mask & IBV_QP_DEST_QPN) != 0) pair->target = attributes->dest_qp_num;
   pair->state = attributes->qp_state;
   return 0;
 }
 
 ibv_wc_status Message(Pair* target, const std::vector<std::byte>& bytes) {
-  if (target->slots.empty()) {
-    return IBV_WC_RNR_RETRY_EXC_ERR;
-  }
+  if (target->slots.empty()) return IBV_WC_RNR_RETRY_EXC_ERR;
   const Slot slot = target->slots.front();
   if (bytes.size() > slot.bytes) {
     Break(target);
@@ -197,29 +186,24 @@ ibv_wc_status Message(Pair* target, const std::vector<std::byte>& bytes) {
 ibv_wc_status Carry(Pair* pair, const ibv_send_wr& request) {
   const auto found = g_pairs.find(pair->target);
   if (found == g_pairs.end() ||
-      (found->second->state != IBV_QPS_RTR && found->second->state != IBV_QPS_RTS)) {
+      (found->second->state != IBV_QPS_RTR && found->second->state != IBV_QPS_RTS))
     return IBV_WC_RETRY_EXC_ERR;
-  }
   Pair* target = found->second;
   const bool is_read = request.opcode == IBV_WR_RDMA_READ;
   std::vector<std::byte> bytes;
   for (int i = 0; i < request.num_sge; ++i) {
     const ibv_sge& part = request.sg_list[i];
     if ((request.send_flags & IBV_SEND_INLINE) == 0 &&
-        !Holds(part.lkey, part.addr, part.length, is_read ? IBV_ACCESS_LOCAL_WRITE : 0)) {
+        !Holds(part.lkey, part.addr, part.length, is_read ? IBV_ACCESS_LOCAL_WRITE : 0))
       return IBV_WC_LOC_PROT_ERR;
-    }
     const auto* memory = reinterpret_cast<const std::byte*>(part.addr);
     bytes.insert(bytes.end(), memory, memory + part.length);
   }
-  if (request.opcode == IBV_WR_SEND) {
-    return Message(target, bytes);
-  }
+  if (request.opcode == IBV_WR_SEND) return Message(target, bytes);
   const int rights = is_read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE;
   if ((target->rights & rights) == 0 ||
-      !Holds(request.wr.rdma.rkey, request.wr.rdma.remote_addr, bytes.size(), rights)) {
+      !Holds(request.wr.rdma.rkey, request.wr.rdma.remote_addr, bytes.size(), rights))
     return IBV_WC_REM_ACCESS_ERR;
-  }
   auto* there = reinterpret_cast<std::byte*>(request.wr.rdma.remote_addr);
   auto* here = reinterpret_cast<std::byte*>(request.sg_list[0].addr);
   std::memcpy(is_read ? here : there, is_read ? there : here, bytes.size());
@@ -229,15 +213,11 @@ ibv_wc_status Carry(Pair* pair, const ibv_send_wr& request) {
 int PostSend(ibv_qp* qp, ibv_send_wr* request, ibv_send_wr**) {
   std::lock_guard lock(g_mutex);
   auto* pair = static_cast<Pair*>(qp);
-  if (pair->state != IBV_QPS_RTS && pair->state != IBV_QPS_ERR) {
-    return EINVAL;
-  }
+  if (pair->state != IBV_QPS_RTS && pair->state != IBV_QPS_ERR) return EINVAL;
   const ibv_wc_status status =
       pair->state == IBV_QPS_ERR ? IBV_WC_WR_FLUSH_ERR : Carry(pair, *request);
   Complete(pair->send_cq, request->wr_id, status, 0);
-  if (status != IBV_WC_SUCCESS && pair->state != IBV_QPS_ERR) {
-    Break(pair);
-  }
+  if (status != IBV_WC_SUCCESS && pair->state != IBV_QPS_ERR) Break(pair);
   return 0;
 }
 int PostReceive(ibv_qp* qp, ibv_recv_wr* request, ibv_recv_wr**) {
@@ -248,9 +228,7 @@ int PostReceive(ibv_qp* qp, ibv_recv_wr* request, ibv_recv_wr**) {
     Complete(pair->recv_cq, request->wr_id, IBV_WC_WR_FLUSH_ERR, 0);
     return 0;
   }
-  if (!Holds(part.lkey, part.addr, part.length, IBV_ACCESS_LOCAL_WRITE)) {
-    return EINVAL;
-  }
+  if (!Holds(part.lkey, part.addr, part.length, IBV_ACCESS_LOCAL_WRITE)) return EINVAL;
   pair->slots.push_back({request->wr_id, reinterpret_cast<std::byte*>(part.addr), part.length});
   return 0;
 }

@@ -15,9 +15,7 @@ TEST_P(ForkTest, AnAbandoningChildLeavesTheParentsLinkAlive) {
   Pair pair(FreshUrl(GetParam()));
   ASSERT_TRUE(pair.ok());
   ASSERT_TRUE(pair.client->link->OpenLanes().ok());
-  for (int i = 0; i < 100; ++i) {
-    ASSERT_TRUE(pair.client->Send(100).ok());
-  }
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(pair.client->Send(100).ok());
   pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
@@ -33,9 +31,7 @@ TEST_P(ForkTest, AnAbandoningChildLeavesTheParentsLinkAlive) {
   std::vector<std::byte> bytes = Pattern(3u << 20, 1);
   pair.server->recorder.Expect(1, bytes.size());
   ASSERT_TRUE(pair.client->link->SendTransfer(1, 0, bytes, Link::Retain::kBorrowed).ok());
-  for (int i = 0; i < 100; ++i) {
-    ASSERT_TRUE(pair.client->Send(100).ok());
-  }
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(pair.client->Send(100).ok());
   ASSERT_TRUE(pair.server->recorder.Until([&] { return pair.server->recorder.frames == 200; }));
   EXPECT_EQ(pair.server->recorder.wrong_frames, 0u);
   EXPECT_EQ(pair.client->recorder.detached + pair.server->recorder.detached, 0);

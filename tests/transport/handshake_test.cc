@@ -165,9 +165,7 @@ TEST(ForwardedVariableTest, AllowsOnlyTheList) {
   EXPECT_TRUE(IsForwardedVariable("CUDA_MODULE_LOADING"));
   EXPECT_FALSE(IsForwardedVariable("LD_PRELOAD"));
   EXPECT_FALSE(IsForwardedVariable("CUDA_VISIBLE_DEVICES"));
-  for (std::string_view name : ForwardedVariables()) {
-    EXPECT_TRUE(IsForwardedVariable(name));
-  }
+  for (std::string_view name : ForwardedVariables()) EXPECT_TRUE(IsForwardedVariable(name));
 }
 
 }  // namespace

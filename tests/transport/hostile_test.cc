@@ -17,18 +17,15 @@ namespace {
 std::vector<std::byte> Frame(FrameHeader header, std::vector<RecordHeader> records,
                              bool sum = true) {
   size_t body_bytes = 0;
-  for (const RecordHeader& record : records) {
+  for (const RecordHeader& record : records)
     body_bytes += std::max<size_t>(record.bytes, sizeof(record));
-  }
   std::vector<std::byte> frame(sizeof(header) + body_bytes);
   size_t at = sizeof(header);
   for (const RecordHeader& record : records) {
     std::memcpy(frame.data() + at, &record, sizeof(record));
     at += std::max<size_t>(record.bytes, sizeof(record));
   }
-  if (header.bytes == 0) {
-    header.bytes = static_cast<uint32_t>(frame.size());
-  }
+  if (header.bytes == 0) header.bytes = static_cast<uint32_t>(frame.size());
   std::memcpy(frame.data(), &header, sizeof(header));
   if (sum) {
     header.crc32c = Crc32c(0, frame);
@@ -59,9 +56,7 @@ class HostileTest : public testing::Test {
     log_ = Connect();
     link_->AttachLog(std::move(*listener_->Accept(In(kLong))), 0, 0);
     pump_ = std::thread([this] {
-      while (link_->closed().ok()) {
-        (void)link_->Pump(In(100));
-      }
+      while (link_->closed().ok()) (void)link_->Pump(In(100));
     });
   }
   ~HostileTest() override {
@@ -77,9 +72,7 @@ class HostileTest : public testing::Test {
   // Sends and waits for the end; returns its reason.
   std::string Reason(Channel& channel, std::span<const std::byte> bytes) {
     (void)SendAll(channel, bytes, In(1000));
-    if (!recorder_.Until([&] { return recorder_.closed == 1; })) {
-      return "still open";
-    }
+    if (!recorder_.Until([&] { return recorder_.closed == 1; })) return "still open";
     EXPECT_EQ(recorder_.close_reason.code(), Code::kMalformed);
     return recorder_.close_reason.message();
   }
@@ -181,9 +174,7 @@ TEST_F(HostileTest, TakesBackChunksSent) {
 TEST_F(HostileTest, RandomBytesNeverDeliver) {
   std::mt19937 random(7);
   std::vector<std::byte> bytes(5000);
-  for (std::byte& byte : bytes) {
-    byte = static_cast<std::byte>(random());
-  }
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
   EXPECT_NE(Reason(bytes).find("frame: magic"), std::string::npos);
   EXPECT_EQ(recorder_.frames, 0u);
 }
@@ -286,9 +277,7 @@ TEST_F(HostilePackedTest, AReservedFieldInUse) {
 class HostileFrameTest : public HostilePackedTest {
  protected:
   void SetUp() override {
-    if (!CanPackChunks()) {
-      GTEST_SKIP() << "no libzstd.so.1 here";
-    }
+    if (!CanPackChunks()) GTEST_SKIP() << "no libzstd.so.1 here";
   }
   // A frame of Zstandard that is right in itself.
   std::span<const std::byte> FrameOf(size_t zeros) {

@@ -32,9 +32,7 @@ class IdleTest : public testing::TestWithParam<std::string> {
     for (Clock::time_point end = In(kLong); Clock::now() < end;) {
       const uint64_t before = BytesOf(pair);
       Sleep(10 * kHeartbeatMs);
-      if (BytesOf(pair) == before) {
-        return true;
-      }
+      if (BytesOf(pair) == before) return true;
     }
     return false;
   }

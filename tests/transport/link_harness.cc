@@ -26,56 +26,36 @@ class FaultyChannel final : public Channel {
   Result<size_t> TrySend(std::span<const std::span<const std::byte>> parts) override {
     if (InHole()) {
       size_t total = 0;
-      for (auto part : parts) {
-        total += part.size();
-      }
+      for (auto part : parts) total += part.size();
       return total;
     }
     int64_t left = faults_->cut_after_bytes;
-    if (left < 0) {
-      return WithReason(inner_->TrySend(parts));
-    }
+    if (left < 0) return WithReason(inner_->TrySend(parts));
     // Byte by byte towards the cut, so that it falls anywhere in a header or a payload.
     for (auto part : parts) {
-      if (part.empty()) {
-        continue;
-      }
+      if (part.empty()) continue;
       std::span<const std::byte> some =
           part.first(std::min<size_t>(part.size(), static_cast<size_t>(left)));
-      if (some.empty()) {
-        return Cut();
-      }
+      if (some.empty()) return Cut();
       Result<size_t> sent = WithReason(inner_->TrySend({&some, 1}));
-      if (sent.ok()) {
-        faults_->cut_after_bytes -= static_cast<int64_t>(*sent);
-      }
+      if (sent.ok()) faults_->cut_after_bytes -= static_cast<int64_t>(*sent);
       return sent;
     }
     return size_t{0};
   }
   Result<size_t> TryReceive(std::span<std::byte> into) override {
-    if (InHole()) {
-      return size_t{0};
-    }
+    if (InHole()) return size_t{0};
     int64_t left = faults_->cut_after_bytes;
-    if (left < 0) {
-      return WithReason(inner_->TryReceive(into));
-    }
-    if (left == 0) {
-      return Cut();
-    }
+    if (left < 0) return WithReason(inner_->TryReceive(into));
+    if (left == 0) return Cut();
     Result<size_t> got = WithReason(
         inner_->TryReceive(into.first(std::min<size_t>(into.size(), static_cast<size_t>(left)))));
-    if (got.ok()) {
-      faults_->cut_after_bytes -= static_cast<int64_t>(*got);
-    }
+    if (got.ok()) faults_->cut_after_bytes -= static_cast<int64_t>(*got);
     return got;
   }
   bool WaitReadable(Clock::time_point deadline, int wake_fd) override {
     while (InHole() && !closed_) {
-      if (Clock::now() >= deadline) {
-        return false;
-      }
+      if (Clock::now() >= deadline) return false;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     return inner_->WaitReadable(deadline, wake_fd);
@@ -97,9 +77,7 @@ class FaultyChannel final : public Channel {
  private:
   // For good: a connection never loses bytes from its middle.
   bool InHole() {
-    if (faults_->black_hole) {
-      hole_ = true;
-    }
+    if (faults_->black_hole) hole_ = true;
     return hole_;
   }
   Result<size_t> Cut() {
@@ -112,9 +90,7 @@ class FaultyChannel final : public Channel {
   // A reader sees the close of a cut that a writer made, or the other way round; either may be the
   // first to say so.
   Result<size_t> WithReason(Result<size_t> done) const {
-    if (!done.ok() && cut_) {
-      return Status(Code::kDisconnected, "cut by the test");
-    }
+    if (!done.ok() && cut_) return Status(Code::kDisconnected, "cut by the test");
     return done;
   }
   std::unique_ptr<Channel> inner_;
@@ -136,15 +112,11 @@ Status Recorder::OnFrame(const FrameView& frame) {
   std::memcpy(&number, frame.records.data() + sizeof(RecordHeader), 8);
   RecordHeader record;
   std::memcpy(&record, frame.records.data(), sizeof(record));
-  if (record.call == static_cast<uint16_t>(SessionCall::kGoodbye)) {
-    return {};
-  }
+  if (record.call == static_cast<uint16_t>(SessionCall::kGoodbye)) return {};
   std::function<Status(const FrameView&)> then;
   {
     std::lock_guard lock(mutex);
-    if (number != frames + 1) {
-      ++wrong_frames;
-    }
+    if (number != frames + 1) ++wrong_frames;
     ++frames;
     changed.notify_all();
     then = on_frame_;
@@ -156,9 +128,8 @@ std::span<std::byte> Recorder::ChunkDestination(const ChunkHeader& header) {
   std::lock_guard lock(mutex);
   auto at = transfers_.find(header.transfer);
   if (at == transfers_.end() || header.offset > at->second.size() ||
-      header.bytes > at->second.size() - header.offset) {
+      header.bytes > at->second.size() - header.offset)
     return {};
-  }
   return std::span(at->second).subspan(header.offset, header.bytes);
 }
 
@@ -202,9 +173,7 @@ std::vector<std::byte>& Recorder::Landed(uint64_t transfer) {
 bool Recorder::Until(const std::function<bool()>& condition) {
   std::unique_lock lock(mutex);
   for (Clock::time_point end = In(kLong); Clock::now() < end;) {
-    if (condition()) {
-      return true;
-    }
+    if (condition()) return true;
     changed.wait_for(lock, std::chrono::milliseconds(20));
   }
   return false;
@@ -216,12 +185,8 @@ End::End(const LinkOptions& options, Link::Reconnect reconnect)
 
 End::~End() {
   link->Close({Code::kDisconnected, "test over"});
-  if (pump_.joinable()) {
-    pump_.join();
-  }
-  if (wake_ >= 0) {
-    close(wake_);
-  }
+  if (pump_.joinable()) pump_.join();
+  if (wake_ >= 0) close(wake_);
 }
 
 void End::AwaitAnswer() {
@@ -234,12 +199,8 @@ void End::StartPump() {
     for (;;) {
       Status status = wake_ < 0 || awaits_answer_ ? link->Pump(In(1000))
                                                   : link->Pump(Clock::time_point::max(), wake_);
-      if (!status.ok() && status.code() != Code::kTimeout) {
-        return;
-      }
-      if (!link->closed().ok()) {
-        return;
-      }
+      if (!status.ok() && status.code() != Code::kTimeout) return;
+      if (!link->closed().ok()) return;
     }
   });
 }
@@ -262,9 +223,7 @@ Pair::Pair(const std::string& url, LinkOptions client_options, LinkOptions serve
   client_options.is_client = true;
   server_options.is_client = false;
   Result<std::unique_ptr<Listener>> listener = Listen(url);
-  if (!listener.ok()) {
-    return;
-  }
+  if (!listener.ok()) return;
   listener_ = std::move(*listener);
   server = std::make_unique<End>(server_options, nullptr);
   client = std::make_unique<End>(
@@ -273,9 +232,7 @@ Pair::Pair(const std::string& url, LinkOptions client_options, LinkOptions serve
       });
   supervisor_ = std::thread([this] { Supervise(); });
   Result<Link::Reconnected> log = Connect(LinkRole::kLog, 0, 0, 0);
-  if (!log.ok()) {
-    return;
-  }
+  if (!log.ok()) return;
   client->link->AttachLog(std::move(log->channel), 0, 0);
   client->StartPump();
   server->StartPump();
@@ -285,39 +242,29 @@ Pair::Pair(const std::string& url, LinkOptions client_options, LinkOptions serve
 Pair::~Pair() {
   client.reset();
   listener_->Close();
-  if (supervisor_.joinable()) {
-    supervisor_.join();
-  }
+  if (supervisor_.joinable()) supervisor_.join();
   server.reset();
 }
 
 Result<Link::Reconnected> Pair::Connect(LinkRole role, uint32_t lane, uint64_t seq,
                                         uint64_t chunks) {
-  if (faults->refuse_dial) {
-    return Status(Code::kUnavailable, "refused by the test");
-  }
+  if (faults->refuse_dial) return Status(Code::kUnavailable, "refused by the test");
   if (role == LinkRole::kLane && ++faults->lanes_about <= faults->lanes_meet) {
     const Clock::time_point end = In(5000);
     while (faults->lanes_about < faults->lanes_meet) {
-      if (Clock::now() > end) {
-        return Status(Code::kInvalid, "a lane is dialled alone");
-      }
+      if (Clock::now() > end) return Status(Code::kInvalid, "a lane is dialled alone");
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
   Result<std::unique_ptr<Channel>> channel = Dial(listener_->Url(), In(5000));
-  if (!channel.ok()) {
-    return channel.status();
-  }
+  if (!channel.ok()) return channel.status();
   Hello hello;
   hello.role = role;
   hello.lane = lane;
   hello.received_seq = seq;
   hello.received_chunks = chunks;
   Result<Welcomed> welcomed = ClientHandshake(**channel, hello, {}, In(5000));
-  if (!welcomed.ok()) {
-    return welcomed.status();
-  }
+  if (!welcomed.ok()) return welcomed.status();
   return Link::Reconnected{WithFaults(std::move(*channel), faults), welcomed->welcome.received_seq,
                            welcomed->welcome.received_chunks};
 }
@@ -325,26 +272,19 @@ Result<Link::Reconnected> Pair::Connect(LinkRole role, uint32_t lane, uint64_t s
 void Pair::Supervise() {
   for (;;) {
     Result<std::unique_ptr<Channel>> channel = listener_->Accept(In(kLong));
-    if (!channel.ok()) {
-      return;
-    }
+    if (!channel.ok()) return;
     const ServerExchange exchange(false, "test");
     Result<ReceivedHello> heard = GreetAndReceive(**channel, exchange, In(5000));
-    if (!heard.ok()) {
-      continue;
-    }
+    if (!heard.ok()) continue;
     const Hello* hello = &heard->hello();
     Welcome welcome;
     welcome.received_seq = server->link->received_seq();
     welcome.received_chunks = server->link->chunks_received();
-    if (!SendWelcome(**channel, heard->AcceptAnyone().answer, welcome, In(5000)).ok()) {
-      continue;
-    }
-    if (hello->role == LinkRole::kLane) {
+    if (!SendWelcome(**channel, heard->AcceptAnyone().answer, welcome, In(5000)).ok()) continue;
+    if (hello->role == LinkRole::kLane)
       server->link->AttachLane(hello->lane, std::move(*channel));
-    } else {
+    else
       server->link->AttachLog(std::move(*channel), hello->received_seq, hello->received_chunks);
-    }
   }
 }
 
@@ -360,9 +300,7 @@ std::vector<std::byte> Pattern(size_t bytes, uint32_t seed) {
 
 std::vector<std::string> TransportUrls() {
   std::vector<std::string> urls = {"inproc://suite", "tcp://127.0.0.1:0"};
-  if (Listen("tcp://[::1]:0").ok()) {
-    urls.push_back("tcp://[::1]:0");
-  }
+  if (Listen("tcp://[::1]:0").ok()) urls.push_back("tcp://[::1]:0");
   AddTlsForTests();
   urls.push_back("tls://127.0.0.1:0");
   AddShmForTests();
@@ -372,29 +310,17 @@ std::vector<std::string> TransportUrls() {
     urls.push_back("ucx://127.0.0.1:0/posix");
   }
 #ifdef FARCALL_HAS_VERBS
-  for (const std::string& url : AddVerbsForTests()) {
-    urls.push_back(url);
-  }
+  for (const std::string& url : AddVerbsForTests()) urls.push_back(url);
 #endif
   return urls;
 }
 
 std::string UrlTestName(const std::string& url) {
-  if (url.find("inproc") == 0) {
-    return "inproc";
-  }
-  if (url.find("tls") == 0) {
-    return "tls";
-  }
-  if (url.find("shm") == 0) {
-    return "shm";
-  }
-  if (url.find("verbs") == 0) {
-    return "verbs_" + url.substr(url.rfind('/') + 1);
-  }
-  if (url.find("ucx") == 0) {
-    return "ucx_" + url.substr(url.rfind('/') + 1);
-  }
+  if (url.find("inproc") == 0) return "inproc";
+  if (url.find("tls") == 0) return "tls";
+  if (url.find("shm") == 0) return "shm";
+  if (url.find("verbs") == 0) return "verbs_" + url.substr(url.rfind('/') + 1);
+  if (url.find("ucx") == 0) return "ucx_" + url.substr(url.rfind('/') + 1);
   return url.find('[') == std::string::npos ? "tcp_v4" : "tcp_v6";
 }
 

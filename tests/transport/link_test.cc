@@ -21,13 +21,11 @@ TEST_P(LinkTest, DeliversFramesOfEverySizeInOrderBothWays) {
   Pair pair(Url());
   ASSERT_TRUE(pair.ok());
   std::thread down([&] {
-    for (int i = 0; i < 2000; ++i) {
+    for (int i = 0; i < 2000; ++i)
       ASSERT_TRUE(pair.server->Send(static_cast<size_t>(i * 7) % 3000).ok());
-    }
   });
-  for (int i = 0; i < 2000; ++i) {
+  for (int i = 0; i < 2000; ++i)
     ASSERT_TRUE(pair.client->Send(static_cast<size_t>(i * 131) % 20000).ok());
-  }
   ASSERT_TRUE(
       pair.client->Send(kMaxFrameBytes - sizeof(FrameHeader) - sizeof(RecordHeader) - 8).ok());
   down.join();
@@ -50,9 +48,7 @@ TEST_P(LinkTest, KeepsTheOrderInWhichManyThreadsSent) {
       }
     });
   }
-  for (std::thread& thread : threads) {
-    thread.join();
-  }
+  for (std::thread& thread : threads) thread.join();
   ASSERT_TRUE(pair.server->recorder.Until([&] { return pair.server->recorder.frames == 4000; }));
   EXPECT_EQ(pair.server->recorder.wrong_frames, 0u);
 }
@@ -72,9 +68,7 @@ TEST_P(LinkTest, AnswersFromTheThreadThatPumps) {
   ASSERT_TRUE(pair.ok());
   pair.server->recorder.OnEachFrame(
       [server = pair.server.get()](const FrameView&) { return server->Send(); });
-  for (int i = 0; i < 1000; ++i) {
-    ASSERT_TRUE(pair.client->Send().ok());
-  }
+  for (int i = 0; i < 1000; ++i) ASSERT_TRUE(pair.client->Send().ok());
   ASSERT_TRUE(pair.client->recorder.Until([&] { return pair.client->recorder.frames == 1000; }));
   EXPECT_EQ(pair.client->recorder.wrong_frames, 0u);
 }
@@ -190,9 +184,7 @@ TEST_P(LinkTest, AServersLinkEndsForAClientThatNeverAcknowledges) {
 TEST_P(LinkTest, CloseTellsThePeerWhyAfterWhatWasQueued) {
   Pair pair(Url());
   ASSERT_TRUE(pair.ok());
-  for (int i = 0; i < 500; ++i) {
-    ASSERT_TRUE(pair.client->Send(2000).ok());
-  }
+  for (int i = 0; i < 500; ++i) ASSERT_TRUE(pair.client->Send(2000).ok());
   pair.client->link->Close({Code::kQuotaExceeded, "device memory: asked 5, 4 free"});
   EXPECT_EQ(pair.client->recorder.closed, 1);
   ASSERT_TRUE(pair.server->recorder.Until([&] { return pair.server->recorder.closed == 1; }));

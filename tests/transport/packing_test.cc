@@ -104,9 +104,7 @@ TEST(PackingPolicyTest, StopsWhereTheCompressorHasBecomeTheSlowerOne) {
 // Sixteen different letters, in no order: half of it is left.
 std::vector<std::byte> Letters(size_t bytes) {
   std::vector<std::byte> text = Pattern(bytes, 3);
-  for (std::byte& byte : text) {
-    byte &= std::byte{0x0f};
-  }
+  for (std::byte& byte : text) byte &= std::byte{0x0f};
   return text;
 }
 
@@ -119,9 +117,7 @@ LinkOptions Packing(LinkOptions::Packing packing) {
 class PackingTest : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    if (!CanPackChunks()) {
-      GTEST_SKIP() << "no libzstd.so.1 here";
-    }
+    if (!CanPackChunks()) GTEST_SKIP() << "no libzstd.so.1 here";
   }
   // A chunk may land before the thread that sent it has counted it.
   static bool HasSent(End& end, uint64_t chunk_bytes) {

@@ -82,9 +82,7 @@ TEST_P(ResumeTest, ResumesAtEachOfTheFirstBytes) {
     Pair pair(Url());
     ASSERT_TRUE(pair.ok());
     pair.faults->cut_after_bytes = cut;
-    for (int i = 0; i < 10; ++i) {
-      ASSERT_TRUE(pair.client->Send(10).ok());
-    }
+    for (int i = 0; i < 10; ++i) ASSERT_TRUE(pair.client->Send(10).ok());
     ASSERT_TRUE(pair.server->recorder.Until([&] { return pair.server->recorder.frames == 10; }))
         << "cut at " << cut;
     EXPECT_EQ(pair.server->recorder.wrong_frames, 0u);
@@ -128,9 +126,7 @@ TEST_P(ResumeTest, SendsWithoutErrorWhileTheConnectionIsAway) {
   ASSERT_TRUE(pair.ok());
   pair.faults->refuse_dial = true;
   pair.faults->cut_after_bytes = 0;
-  for (int i = 0; i < 200; ++i) {
-    ASSERT_TRUE(pair.client->Send(100).ok());
-  }
+  for (int i = 0; i < 200; ++i) ASSERT_TRUE(pair.client->Send(100).ok());
   ASSERT_TRUE(pair.client->recorder.Until([&] { return pair.client->recorder.detached == 1; }));
   EXPECT_FALSE(pair.client->link->attached());
   pair.faults->refuse_dial = false;
@@ -207,9 +203,7 @@ TEST_P(ResumeTest, FreesABlockedSenderWhenTheGraceIsOver) {
   pair.faults->refuse_dial = true;
   pair.faults->cut_after_bytes = 0;
   Status status;
-  for (int i = 0; i < 100 && status.ok(); ++i) {
-    status = pair.client->Send(10000);
-  }
+  for (int i = 0; i < 100 && status.ok(); ++i) status = pair.client->Send(10000);
   EXPECT_EQ(status.code(), Code::kDisconnected);
 }
 

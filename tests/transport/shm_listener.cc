@@ -15,9 +15,7 @@ class RingListener final : public Listener {
 
   Result<std::unique_ptr<Channel>> Accept(Clock::time_point deadline) override {
     Result<std::unique_ptr<Channel>> accepted = inner_->Accept(deadline);
-    if (!accepted.ok()) {
-      return accepted;
-    }
+    if (!accepted.ok()) return accepted;
     const int fd = dup((*accepted)->Descriptor());
     (*accepted)->Abandon();
     return ServeRings(fd, kLogRingBytes);
@@ -32,9 +30,7 @@ class RingListener final : public Listener {
 
 Result<std::unique_ptr<Listener>> ListenWithRings(const Url& url) {
   Result<std::unique_ptr<Listener>> listener = ListenShm(url);
-  if (!listener.ok()) {
-    return listener;
-  }
+  if (!listener.ok()) return listener;
   return std::unique_ptr<Listener>(std::make_unique<RingListener>(std::move(*listener)));
 }
 

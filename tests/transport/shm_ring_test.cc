@@ -65,24 +65,18 @@ class ModelWords {
   }
   void StoreWriterSleep(uint32_t sleep) { Do({Kind::kStore, Word::kWriterSleep, sleep}); }
   void Fence() {
-    if (has_fences) {
-      Do({Kind::kFence});
-    }
+    if (has_fences) Do({Kind::kFence});
   }
   void RingBell() { Do({Kind::kRingBell}); }
   bool WaitForBell() { return Do({Kind::kWaitForBell}) != 0; }
   void WakeHeadWaiters() { Do({Kind::kWakeHeadWaiters}); }
   void WaitWhileHead(uint64_t head) {
-    if (Do({Kind::kFallAsleep, Word::kHead, head}) != 0) {
-      Do({Kind::kAwake});
-    }
+    if (Do({Kind::kFallAsleep, Word::kHead, head}) != 0) Do({Kind::kAwake});
   }
 
  private:
   uint64_t Do(const Step& step) {
-    if (at_ == results_.size()) {
-      throw step;
-    }
+    if (at_ == results_.size()) throw step;
     return results_[at_++];
   }
 
@@ -136,9 +130,7 @@ struct State {
   std::string Key() const {
     std::string key;
     const auto add = [&key](uint64_t value) { key += std::to_string(value) + ","; };
-    for (uint64_t word : memory) {
-      add(word);
-    }
+    for (uint64_t word : memory) add(word);
     for (const auto& stores : delayed) {
       key += ';';
       for (const Step& store : stores) {
@@ -148,9 +140,7 @@ struct State {
     }
     for (const auto& each : results) {
       key += ';';
-      for (uint64_t result : each) {
-        add(result);
-      }
+      for (uint64_t result : each) add(result);
     }
     add(is_rung);
     add(is_writer_asleep);
@@ -170,9 +160,7 @@ class Explorer {
     while (!left.empty()) {
       const State state = std::move(left.back());
       left.pop_back();
-      if (!seen_.insert(state.Key()).second) {
-        continue;
-      }
+      if (!seen_.insert(state.Key()).second) continue;
       bool can_go_on = false, is_done = true;
       for (int side : {kWriter, kReader}) {
         if (!state.delayed[side].empty()) {
@@ -216,17 +204,15 @@ class Explorer {
   // None: the step has to wait.
   static std::optional<State> After(State state, int side, const Step& step) {
     const bool is_plain = step.kind == Kind::kLoad || step.kind == Kind::kStore;
-    if (!is_plain && !state.delayed[side].empty()) {
+    if (!is_plain && !state.delayed[side].empty())
       return std::nullopt;  // fences and system calls: stores are seen first
-    }
     uint64_t result = 0;
     uint64_t& word = state.memory[static_cast<size_t>(step.word)];
     switch (step.kind) {
       case Kind::kLoad:
         result = word;
-        for (const Step& own : state.delayed[side]) {
+        for (const Step& own : state.delayed[side])
           result = own.word == step.word ? own.value : result;
-        }
         break;
       case Kind::kStore:
         state.delayed[side].push_back(step);
@@ -237,9 +223,7 @@ class Explorer {
         state.is_rung = true;
         break;
       case Kind::kWaitForBell:
-        if (!state.is_rung) {
-          return std::nullopt;
-        }
+        if (!state.is_rung) return std::nullopt;
         state.is_rung = false;
         result = 1;
         break;
@@ -251,9 +235,7 @@ class Explorer {
         result = state.is_writer_asleep;
         break;
       case Kind::kAwake:
-        if (state.is_writer_asleep) {
-          return std::nullopt;
-        }
+        if (state.is_writer_asleep) return std::nullopt;
         break;
     }
     state.results[side].push_back(result);

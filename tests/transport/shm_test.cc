@@ -122,9 +122,7 @@ ino_t InodeOf(int file) {
 
 size_t OpenFiles() {
   size_t count = 0;
-  for (int file = 0; file < 1024; ++file) {
-    count += fcntl(file, F_GETFD) >= 0 ? 1 : 0;
-  }
+  for (int file = 0; file < 1024; ++file) count += fcntl(file, F_GETFD) >= 0 ? 1 : 0;
   return count;
 }
 
@@ -293,9 +291,8 @@ struct Ends {
 size_t MappedRings() {
   std::ifstream maps("/proc/self/maps");
   size_t count = 0;
-  for (std::string line; std::getline(maps, line);) {
+  for (std::string line; std::getline(maps, line);)
     count += line.find("memfd:farcall-ring") != std::string::npos;
-  }
   return count;
 }
 
@@ -333,9 +330,7 @@ TEST(ShmWakeTest, EverySleeperIsWoken) {
   constexpr int kTurns = 20000;
   const auto take = [](Channel& channel) {
     std::byte byte;
-    while (*channel.TryReceive({&byte, 1}) == 0) {
-      ASSERT_TRUE(channel.WaitReadable(In(kLong)));
-    }
+    while (*channel.TryReceive({&byte, 1}) == 0) ASSERT_TRUE(channel.WaitReadable(In(kLong)));
   };
   const std::byte byte{1};
   std::thread echo([&] {

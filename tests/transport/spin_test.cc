@@ -24,26 +24,20 @@ TEST(SpinPolicy, FollowsWaitsThatStayTheSame) {
     EXPECT_GE(spin.Budget(), Ns(8000) + SpinPolicy::kSlack);
   }
   EXPECT_LT(spin.Budget(), Ns(8100) + SpinPolicy::kSlack);
-  for (int i = 0; i < 100; ++i) {
-    spin.Found(Ns(24'000));
-  }
+  for (int i = 0; i < 100; ++i) spin.Found(Ns(24'000));
   EXPECT_GT(spin.Budget(), Ns(23'900) + SpinPolicy::kSlack);
   EXPECT_LT(spin.Budget(), Ns(24'100) + SpinPolicy::kSlack);
 }
 
 TEST(SpinPolicy, AllowsForHowFarWaitsStray) {
   SpinPolicy spin(kMax);
-  for (int i = 0; i < 100; ++i) {
-    spin.Found(Ns(i % 2 == 0 ? 6000 : 20'000));
-  }
+  for (int i = 0; i < 100; ++i) spin.Found(Ns(i % 2 == 0 ? 6000 : 20'000));
   EXPECT_GT(spin.Budget(), Ns(20'000));
 }
 
 TEST(SpinPolicy, SpinsLongerAfterASpinInVain) {
   SpinPolicy spin(kMax);
-  for (int i = 0; i < 100; ++i) {
-    spin.Found(Ns(8000));
-  }
+  for (int i = 0; i < 100; ++i) spin.Found(Ns(8000));
   spin.Missed();
   EXPECT_GT(spin.Budget(), Ns(40'000));
 }
@@ -102,9 +96,7 @@ TEST(Spin, TellsThePolicyHowItWent) {
   std::vector<int> which;
   for (int i = 0; i < 20; ++i) {
     Spin(policy, [&] {
-      if (which.empty() || which.back() != i) {
-        which.push_back(i);
-      }
+      if (which.empty() || which.back() != i) which.push_back(i);
       return i == 19;
     });
   }

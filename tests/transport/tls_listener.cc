@@ -39,9 +39,7 @@ Shaken Shake(std::shared_ptr<TlsContext> context, std::unique_ptr<Channel> chann
   TlsHandshake handshake(std::move(context), *channel, host);
   for (;;) {
     Result<TlsHandshake::Progress> step = handshake.Step();
-    if (!step.ok()) {
-      return {nullptr, {}, "", step.status()};
-    }
+    if (!step.ok()) return {nullptr, {}, "", step.status()};
     if (*step == TlsHandshake::Progress::kDone) {
       Result<std::unique_ptr<Channel>> made = MakeTlsChannel(std::move(channel), handshake.keys());
       return {made.ok() ? std::move(*made) : nullptr, handshake.keys(), handshake.PeerIdentity(),
@@ -50,9 +48,7 @@ Shaken Shake(std::shared_ptr<TlsContext> context, std::unique_ptr<Channel> chann
     const bool is_ready = *step == TlsHandshake::Progress::kWantsRead
                               ? channel->WaitReadable(In(kLong))
                               : channel->WaitWritable(In(kLong));
-    if (!is_ready) {
-      return {nullptr, {}, "", {Code::kTimeout, "the handshake takes too long"}};
-    }
+    if (!is_ready) return {nullptr, {}, "", {Code::kTimeout, "the handshake takes too long"}};
   }
 }
 
@@ -78,12 +74,8 @@ class TlsListener final : public Listener {
   Result<std::unique_ptr<Channel>> Accept(Clock::time_point deadline) override {
     std::unique_lock lock(mutex_);
     came_.wait_until(lock, deadline, [this] { return is_closed_ || !channels_.empty(); });
-    if (is_closed_) {
-      return Status(Code::kDisconnected, Url() + ": no longer listening");
-    }
-    if (channels_.empty()) {
-      return Status(Code::kTimeout, Url() + ": nobody connected");
-    }
+    if (is_closed_) return Status(Code::kDisconnected, Url() + ": no longer listening");
+    if (channels_.empty()) return Status(Code::kTimeout, Url() + ": nobody connected");
     eventfd_t count;
     (void)eventfd_read(ready_, &count);
     std::unique_ptr<Channel> channel = std::move(channels_.front());
@@ -105,9 +97,7 @@ class TlsListener final : public Listener {
   void Run() {
     for (;;) {
       Result<std::unique_ptr<Channel>> accepted = tcp_->Accept(Clock::time_point::max());
-      if (!accepted.ok()) {
-        return;
-      }
+      if (!accepted.ok()) return;
       Shaken shaken = Shake(context_, std::move(*accepted), "");
       if (shaken.status.ok()) {
         std::lock_guard lock(mutex_);
@@ -144,9 +134,7 @@ Result<std::unique_ptr<Listener>> ListenForTests(const Url& url) {
   static const std::shared_ptr<TlsContext> context =
       Context(TlsContext::Side::kServer, Authority().Issue("server", "127.0.0.1"));
   Result<std::unique_ptr<Listener>> tcp = Listen("tcp://" + url.rest);
-  if (!tcp.ok()) {
-    return tcp.status();
-  }
+  if (!tcp.ok()) return tcp.status();
   return std::unique_ptr<Listener>(std::make_unique<TlsListener>(std::move(*tcp), context));
 }
 
@@ -173,12 +161,8 @@ TestAuthority::~TestAuthority() {
 TlsFiles TestAuthority::Issue(const std::string& name, const std::string& host,
                               const std::string& uri, int days) {
   CertificateWish wish{name, {}, {}, days};
-  if (!host.empty()) {
-    wish.hosts.push_back(host);
-  }
-  if (!uri.empty()) {
-    wish.uris.push_back(uri);
-  }
+  if (!host.empty()) wish.hosts.push_back(host);
+  if (!uri.empty()) wish.uris.push_back(uri);
   Result<PemPair> made = IssueCertificate({certificate_pem, key_pem}, wish);
   EXPECT_TRUE(made.ok()) << made.status().message();
   TlsFiles files;
@@ -197,9 +181,7 @@ TlsEnds ShakeHands(const TlsFiles& client, const TlsFiles& server, const std::st
   Shaken theirs;
   std::thread thread([&] { theirs = Shake(of_server, AdoptSocket(ends[1]), ""); });
   Shaken ours = Shake(of_client, AdoptSocket(ends[0]), host);
-  if (!ours.status.ok()) {
-    ours.channel.reset();
-  }
+  if (!ours.status.ok()) ours.channel.reset();
   thread.join();
   return {std::move(ours.channel),
           std::move(theirs.channel),

@@ -117,9 +117,7 @@ TEST(TlsHandshakeTest, EndsForAPeerThatSpeaksSomethingElse) {
     std::thread sender([&] { (void)SendAll(*there, std::as_bytes(std::span(said)), In(2000)); });
     TlsHandshake handshake(*context, *here);
     Result<TlsHandshake::Progress> step = handshake.Step();
-    while (step.ok() && here->WaitReadable(In(1000))) {
-      step = handshake.Step();
-    }
+    while (step.ok() && here->WaitReadable(In(1000))) step = handshake.Step();
     EXPECT_EQ(step.status().code(), Code::kMalformed) << said.substr(0, 4);
     here.reset();
     sender.join();
@@ -143,9 +141,7 @@ class TlsRecordTest : public testing::Test {
     Result<size_t> sealed = cipher_->Seal(type, {&part, 1}, record.data());
     ASSERT_TRUE(sealed.ok());
     ASSERT_EQ(*sealed, record.size());
-    if (flipped < record.size()) {
-      record[flipped] ^= std::byte{1};
-    }
+    if (flipped < record.size()) record[flipped] ^= std::byte{1};
     SendRaw(record);
   }
   void SendRaw(const std::vector<std::byte>& bytes) {
@@ -201,9 +197,7 @@ TEST_F(TlsRecordTest, EndsAfterAFloodOfNewKeys) {
 }
 
 TEST_F(TlsRecordTest, EndsAfterAFloodOfEmptyRecords) {
-  for (int i = 0; i < 100; ++i) {
-    Send(TlsContent::kData, {});
-  }
+  for (int i = 0; i < 100; ++i) Send(TlsContent::kData, {});
   EXPECT_EQ(Receive(1).code(), Code::kDisconnected);
 }
 
@@ -253,9 +247,8 @@ TEST(TlsKeysTest, RefusesWhatIsNotKeys) {
   keys.read.secret = keys.write.secret = Pattern(32, 1);
   std::vector<std::byte> bytes = EncodeTlsKeys(keys);
   ASSERT_TRUE(DecodeTlsKeys(bytes).ok());
-  for (size_t i = 0; i < bytes.size(); ++i) {
+  for (size_t i = 0; i < bytes.size(); ++i)
     EXPECT_FALSE(DecodeTlsKeys(std::span(bytes).first(i)).ok()) << i;
-  }
   keys.write.secret.resize(31);
   EXPECT_FALSE(DecodeTlsKeys(EncodeTlsKeys(keys)).ok());
   keys.write.secret = Pattern(48, 1);

@@ -21,17 +21,11 @@ std::string TransportOf(const Url& url) {
 
 Result<std::unique_ptr<Channel>> GoOn(Result<std::unique_ptr<Channel>> socket,
                                       const std::string& transport) {
-  if (!socket.ok()) {
-    return socket;
-  }
+  if (!socket.ok()) return socket;
   UcxContext* context = UcxContextFor(transport);
-  if (context == nullptr) {
-    return Status(Code::kUnavailable, "UCX has no transport " + transport);
-  }
+  if (context == nullptr) return Status(Code::kUnavailable, "UCX has no transport " + transport);
   Result<FabricEndPointer> end = MakeUcxEnd(*context, kUcxLogWindowBytes);
-  if (!end.ok()) {
-    return end.status();
-  }
+  if (!end.ok()) return end.status();
   return std::unique_ptr<Channel>(MakeFabricChannel(std::move(*socket), std::move(*end)));
 }
 
@@ -58,9 +52,7 @@ Result<std::unique_ptr<Channel>> DialUcx(const Url& url, Clock::time_point deadl
 
 Result<std::unique_ptr<Listener>> ListenUcx(const Url& url) {
   Result<std::unique_ptr<Listener>> tcp = ListenTcp(WithoutTransport(url));
-  if (!tcp.ok()) {
-    return tcp;
-  }
+  if (!tcp.ok()) return tcp;
   return std::unique_ptr<Listener>(
       std::make_unique<UcxListener>(std::move(*tcp), TransportOf(url)));
 }
@@ -74,15 +66,11 @@ UcxContext* UcxContextFor(const std::string& transport) {
   std::unique_ptr<UcxContext>& context = (*contexts)[transport];
   if (context == nullptr) {
     Result<const UcxApi*> api = LoadUcx();
-    if (!api.ok()) {
-      return nullptr;
-    }
+    if (!api.ok()) return nullptr;
     // Without it UCX leaves shared memory out where deaths of peers are to be told.
     setenv("UCX_POSIX_ERROR_HANDLING", "y", 1);
     Result<std::unique_ptr<UcxContext>> made = UcxContext::Make(**api, {{"TLS", transport}});
-    if (!made.ok()) {
-      return nullptr;
-    }
+    if (!made.ok()) return nullptr;
     context = std::move(*made);
   }
   return context.get();
@@ -90,9 +78,7 @@ UcxContext* UcxContextFor(const std::string& transport) {
 
 bool AddUcxForTests() {
   static const bool has_ucx = LoadUcx().ok();
-  if (has_ucx) {
-    AddTransport("ucx", &DialUcx, &ListenUcx);
-  }
+  if (has_ucx) AddTransport("ucx", &DialUcx, &ListenUcx);
   return has_ucx;
 }
 

@@ -22,9 +22,7 @@ constexpr size_t kWindow = kMinUcxWindowBytes;
 
 TEST(UcxTest, IsHere) {
   Result<const UcxApi*> api = LoadUcx();
-  if (!api.ok()) {
-    GTEST_SKIP() << "no rows of ucx://: " << api.status().message();
-  }
+  if (!api.ok()) GTEST_SKIP() << "no rows of ucx://: " << api.status().message();
   EXPECT_GE(UcxVersion(**api), "1.13");
 }
 
@@ -51,9 +49,8 @@ TEST(StreamWindowTest, WhatAPeerMayNotSendIsMalformed) {
     uint64_t begin, bytes;
   } wrong[] = {{32, 16},         {64, 0},    {127, 2},    {191, 1},           {kWindow, 1},
                {kWindow - 1, 2}, {~0ull, 1}, {64, ~0ull}, {~0ull - 1, ~0ull}, {64, kWindow}};
-  for (const auto& [begin, bytes] : wrong) {
+  for (const auto& [begin, bytes] : wrong)
     EXPECT_EQ(window.Claim(begin, bytes).code(), Code::kMalformed) << begin << " " << bytes;
-  }
   window.Consume(64);
   EXPECT_EQ(window.Claim(kWindow - 8, 16).code(), Code::kMalformed) << "across the ring's end";
   window.Land(77);  // nobody's
@@ -64,9 +61,7 @@ TEST(StreamWindowTest, PiecesAreBounded) {
   StreamWindow window(kWindow);
   Status last;
   size_t taken = 0;
-  for (uint64_t at = 2; at < kWindow && last.ok(); at += 2, ++taken) {
-    last = window.Claim(at, 1);
-  }
+  for (uint64_t at = 2; at < kWindow && last.ok(); at += 2, ++taken) last = window.Claim(at, 1);
   EXPECT_EQ(last.code(), Code::kMalformed);
   EXPECT_LE(taken, kWindow / 16 + 1);
 }
@@ -86,9 +81,8 @@ TEST(UcxExchangeTest, APacketSurvives) {
   EXPECT_EQ(got->window_bytes, kWindow);
   EXPECT_EQ(got->key, Sound().key);
   EXPECT_EQ(got->address, Sound().address);
-  for (size_t bytes = 0; bytes < packet.size(); ++bytes) {
+  for (size_t bytes = 0; bytes < packet.size(); ++bytes)
     EXPECT_FALSE(DecodeUcxHello(std::span(packet).first(bytes)).ok());
-  }
 }
 
 TEST(UcxExchangeTest, WrongPacketsAreNamed) {
@@ -102,21 +96,17 @@ TEST(UcxExchangeTest, WrongPacketsAreNamed) {
   EXPECT_TRUE(with([](auto&) {}).ok());
   EXPECT_EQ(with([](auto& header) { header.magic = 1; }).code(), Code::kMalformed);
   EXPECT_EQ(with([](auto& header) { header.version = 2; }).code(), Code::kUnsupported);
-  for (const uint32_t bytes : {0u, static_cast<uint32_t>(kMaxUcxAddressBytes) + 1, ~0u}) {
+  for (const uint32_t bytes : {0u, static_cast<uint32_t>(kMaxUcxAddressBytes) + 1, ~0u})
     EXPECT_EQ(with([&](auto& header) { header.address_bytes = bytes; }).code(), Code::kMalformed);
-  }
-  for (const uint32_t bytes : {0u, 1u, 65535u, 3u << 16, 1u << 25, ~0u}) {
+  for (const uint32_t bytes : {0u, 1u, 65535u, 3u << 16, 1u << 25, ~0u})
     EXPECT_EQ(with([&](auto& header) { header.window_bytes = bytes; }).code(), Code::kMalformed);
-  }
 }
 
 // Two ends over a pair of sockets; `raw`, a peer that is no end at all.
 class UcxChannelTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (!LoadUcx().ok()) {
-      GTEST_SKIP() << "no UCX here";
-    }
+    if (!LoadUcx().ok()) GTEST_SKIP() << "no UCX here";
   }
   std::unique_ptr<FabricConnection> End(int fd, UcxContext* context = nullptr) {
     Result<FabricEndPointer> end =
@@ -200,9 +190,7 @@ TEST_F(UcxChannelTest, EverySleeperIsWoken) {
   constexpr int kTurns = 3000;
   const auto take = [](Channel& channel) {
     std::byte byte;
-    while (*channel.TryReceive({&byte, 1}) == 0) {
-      ASSERT_TRUE(channel.WaitReadable(In(kLong)));
-    }
+    while (*channel.TryReceive({&byte, 1}) == 0) ASSERT_TRUE(channel.WaitReadable(In(kLong)));
   };
   const std::byte byte{1};
   std::thread echo([&] {
@@ -310,9 +298,8 @@ TEST_F(UcxChannelTest, ASendThatFailsEndsTheConnection) {
   UcxApi& api = Faulty();
   api.send = [](ucx::Endpoint endpoint, unsigned id, const void* header, size_t header_bytes,
                 const void* data, size_t bytes, const ucx::RequestParams* params) -> ucx::Request {
-    if (g_sends_left-- > 0) {
+    if (g_sends_left-- > 0)
       return g_real.send(endpoint, id, header, header_bytes, data, bytes, params);
-    }
     return reinterpret_cast<ucx::Request>(intptr_t{-80});
   };
   g_sends_left = 100;
@@ -353,9 +340,7 @@ TEST_F(UcxChannelTest, MemoryOfALostCompletionIsNotReused) {
     Result<size_t> sent = here->TrySend({&part, 1});
     ASSERT_TRUE(sent.ok());
     total += *sent;
-    if (*sent == 0) {
-      break;
-    }
+    if (*sent == 0) break;
   }
   EXPECT_EQ(total, kWindow) << "no byte of the ring is written twice";
   here.reset();

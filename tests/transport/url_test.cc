@@ -76,9 +76,8 @@ TEST(UrlTest, WritesOutWhatClientsAreGiven) {
     EXPECT_EQ(*got, whole);
   }
   for (const char* text : {"", "tcp://", "a b", "h:", "h:x", "h:65536", "pool://", "pool:///",
-                           "://h", "tcp:/h", "[::1", "h\n"}) {
+                           "://h", "tcp:/h", "[::1", "h\n"})
     EXPECT_EQ(WholeEndpoint(text).status().code(), Code::kInvalid) << text;
-  }
 }
 
 TEST(UrlTest, NamesTheSocketOfThisUsersServer) {
@@ -95,12 +94,10 @@ TEST(UrlTest, ShowsWhatItRefusesInOneLine) {
 }
 
 TEST(UrlTest, KnowsWhatLeavesTheHost) {
-  for (const char* url : {"tcp://127.0.0.1:1", "ucx://localhost:1", "tls://[::1]:1", "shm:///s"}) {
+  for (const char* url : {"tcp://127.0.0.1:1", "ucx://localhost:1", "tls://[::1]:1", "shm:///s"})
     EXPECT_TRUE(IsLoopbackUrl(url)) << url;
-  }
-  for (const char* url : {"tcp://0.0.0.0:1", "ucx://0.0.0.0:1", "ucx://gpu-host:1"}) {
+  for (const char* url : {"tcp://0.0.0.0:1", "ucx://0.0.0.0:1", "ucx://gpu-host:1"})
     EXPECT_FALSE(IsLoopbackUrl(url)) << url;
-  }
 }
 
 TEST(UrlTest, FormatsIpv6InBrackets) {

@@ -26,16 +26,12 @@ struct Ends {
 
 bool Open(const char* url, Ends* ends) {
   Result<std::unique_ptr<Listener>> listener = Listen(url);
-  if (!listener.ok()) {
-    return false;
-  }
+  if (!listener.ok()) return false;
   const Clock::time_point deadline = Clock::now() + kLimit;
   Result<std::unique_ptr<Channel>> client = Dial((*listener)->Url(), deadline);
   Result<std::unique_ptr<Channel>> server =
       client.ok() ? (*listener)->Accept(deadline) : Result<std::unique_ptr<Channel>>(Status());
-  if (!client.ok() || !server.ok()) {
-    return false;
-  }
+  if (!client.ok() || !server.ok()) return false;
   *ends = {std::move(*client), std::move(*server)};
   return true;
 }
@@ -44,9 +40,7 @@ bool Open(const char* url, Ends* ends) {
 bool Take(Channel& channel, std::span<std::byte> into) {
   while (!into.empty()) {
     Result<size_t> got = channel.TryReceive(into);
-    if (!got.ok()) {
-      return false;
-    }
+    if (!got.ok()) return false;
     into = into.subspan(*got);
   }
   return true;
@@ -55,27 +49,20 @@ bool Take(Channel& channel, std::span<std::byte> into) {
 // Half of a round trip, as ib_send_lat has it: the median.
 bool Latency(int turns) {
   Ends ends;
-  if (!Open("verbs://127.0.0.1:0/card", &ends)) {
-    return false;
-  }
+  if (!Open("verbs://127.0.0.1:0/card", &ends)) return false;
   std::vector<std::byte> there(64), here(64);
   std::thread echo([&] {
-    for (int i = 0; i < turns && Take(*ends.server, there); ++i) {
+    for (int i = 0; i < turns && Take(*ends.server, there); ++i)
       (void)SendAll(*ends.server, there, Clock::now() + kLimit);
-    }
   });
   std::vector<double> times;
   for (int i = 0; i < turns; ++i) {
     const Clock::time_point begin = Clock::now();
-    if (!SendAll(*ends.client, here, begin + kLimit).ok() || !Take(*ends.client, here)) {
-      break;
-    }
+    if (!SendAll(*ends.client, here, begin + kLimit).ok() || !Take(*ends.client, here)) break;
     times.push_back(std::chrono::duration<double, std::micro>(Clock::now() - begin).count() / 2);
   }
   echo.join();
-  if (times.empty()) {
-    return false;
-  }
+  if (times.empty()) return false;
   std::nth_element(times.begin(), times.begin() + static_cast<ptrdiff_t>(times.size() / 2),
                    times.end());
   std::printf("latency %.2f us\n", times[times.size() / 2]);

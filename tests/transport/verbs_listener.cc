@@ -17,24 +17,17 @@ std::string CardOf(const Url& url) {
 
 Result<std::unique_ptr<Channel>> GoOn(Result<std::unique_ptr<Channel>> socket,
                                       const std::string& card, VerbsRole role) {
-  if (!socket.ok()) {
-    return socket;
-  }
+  if (!socket.ok()) return socket;
   const bool is_lane = card.find("lane") != std::string::npos;
   VerbsDevice* device = VerbsDeviceFor(card.substr(0, 4));
-  if (device == nullptr) {
-    return Status(Code::kUnavailable, "no card " + card);
-  }
+  if (device == nullptr) return Status(Code::kUnavailable, "no card " + card);
   Result<FabricEndPointer> end =
       MakeVerbsEnd(*device, role, is_lane ? VerbsUse::kLane : VerbsUse::kLog);
-  if (!end.ok()) {
-    return end.status();
-  }
+  if (!end.ok()) return end.status();
   std::unique_ptr<FabricConnection> channel =
       MakeFabricChannel(std::move(*socket), std::move(*end));
-  if (role == VerbsRole::kReaches) {  // the suite expects to send at once
+  if (role == VerbsRole::kReaches)  // the suite expects to send at once
     (void)channel->AwaitPeer(Clock::now() + std::chrono::seconds(5));
-  }
   return std::unique_ptr<Channel>(std::move(channel));
 }
 
@@ -60,9 +53,7 @@ Result<std::unique_ptr<Channel>> DialVerbs(const Url& url, Clock::time_point dea
 }
 Result<std::unique_ptr<Listener>> ListenVerbs(const Url& url) {
   Result<std::unique_ptr<Listener>> tcp = ListenTcp(WithoutCard(url));
-  if (!tcp.ok()) {
-    return tcp;
-  }
+  if (!tcp.ok()) return tcp;
   return std::unique_ptr<Listener>(std::make_unique<VerbsListener>(std::move(*tcp), CardOf(url)));
 }
 
@@ -77,9 +68,7 @@ VerbsDevice* VerbsDeviceFor(const std::string& card) {
     static const VerbsApi api = FakeVerbs();
     return VerbsDevice::Open(api, {})->release();
   }();
-  if (card == "fake") {
-    return fake;
-  }
+  if (card == "fake") return fake;
   Result<VerbsDevice*> real = VerbsDeviceOfProcess();
   return real.ok() ? *real : nullptr;
 }
@@ -87,9 +76,8 @@ VerbsDevice* VerbsDeviceFor(const std::string& card) {
 std::vector<std::string> AddVerbsForTests() {
   AddTransport("verbs", &DialVerbs, &ListenVerbs);
   std::vector<std::string> urls = {"verbs://127.0.0.1:0/fake", "verbs://127.0.0.1:0/fakelane"};
-  if (VerbsDeviceFor("card") != nullptr) {
+  if (VerbsDeviceFor("card") != nullptr)
     urls.insert(urls.end(), {"verbs://127.0.0.1:0/card", "verbs://127.0.0.1:0/cardlane"});
-  }
   return urls;
 }
 

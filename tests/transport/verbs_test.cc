@@ -21,9 +21,7 @@ namespace {
 
 TEST(VerbsTest, IsHere) {
   const Status here = VerbsDeviceOfProcess().status();
-  if (!here.ok()) {
-    GTEST_SKIP() << "no rows of a real card: " << here.message();
-  }
+  if (!here.ok()) GTEST_SKIP() << "no rows of a real card: " << here.message();
 }
 
 TEST(VerbsChoiceTest, NamesADeviceAPortAndAGid) {
@@ -64,9 +62,8 @@ TEST(VerbsExchangeTest, APacketSurvives) {
   EXPECT_EQ(got->sends.key, 7u);
   EXPECT_EQ(DecodeVerbsHello(packet, VerbsRole::kOffers).status().code(), Code::kMalformed)
       << "two clients";
-  for (size_t bytes = 0; bytes < packet.size(); ++bytes) {
+  for (size_t bytes = 0; bytes < packet.size(); ++bytes)
     EXPECT_FALSE(DecodeVerbsHello(std::span(packet).first(bytes), VerbsRole::kReaches).ok());
-  }
 }
 
 TEST(VerbsExchangeTest, WrongPacketsAreNamed) {
@@ -82,15 +79,12 @@ TEST(VerbsExchangeTest, WrongPacketsAreNamed) {
   EXPECT_EQ(with([](auto& hello) { hello.queue_pair = 1u << 24; }), Code::kMalformed);
   EXPECT_EQ(with([](auto& hello) { hello.first_packet = ~0u; }), Code::kMalformed);
   EXPECT_EQ(with([](auto& hello) { hello.reads = 0; }), Code::kMalformed);
-  for (const uint32_t bytes : {0u, 1u, 65535u, 3u << 16, 1u << 25, ~0u}) {
+  for (const uint32_t bytes : {0u, 1u, 65535u, 3u << 16, 1u << 25, ~0u})
     EXPECT_EQ(with([&](auto& hello) { hello.window_bytes = bytes; }), Code::kMalformed);
-  }
-  for (const uint32_t slots : {0u, 7u, 1025u, ~0u}) {
+  for (const uint32_t slots : {0u, 7u, 1025u, ~0u})
     EXPECT_EQ(with([&](auto& hello) { hello.slots = slots; }), Code::kMalformed);
-  }
-  for (const uint32_t bytes : {0u, 31u, (64u << 10) + 1, ~0u}) {
+  for (const uint32_t bytes : {0u, 31u, (64u << 10) + 1, ~0u})
     EXPECT_EQ(with([&](auto& hello) { hello.slot_bytes = bytes; }), Code::kMalformed);
-  }
   EXPECT_EQ(with([](auto& hello) { hello.sends.address = 0; }), Code::kMalformed);
   EXPECT_EQ(with([](auto& hello) { hello.receives.address = ~0ull; }), Code::kMalformed);
 }
@@ -184,9 +178,8 @@ TEST_P(VerbsCardTest, AClosedEndStaysUntilItIsRead) {
   ASSERT_TRUE(ReceiveAll(*server_, got, In(kLong)).ok());
   EXPECT_EQ(pattern, got);
   EXPECT_EQ(FirstWord(*server_).code(), Code::kDisconnected);
-  while (FabricLingerer::OfProcess().count() != 0) {
+  while (FabricLingerer::OfProcess().count() != 0)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
 }
 
 // Counters of the table's: what crosses how.
@@ -300,9 +293,8 @@ TEST_P(VerbsCardTest, WrongKeysAndAddressesEndOneConnection) {
     ASSERT_EQ(send(between[0], &hello, sizeof(hello), 0), static_cast<ssize_t>(sizeof(hello)));
     const auto forward = [](int from, int to) {
       char buffer[256];
-      for (ssize_t got; (got = recv(from, buffer, sizeof(buffer), 0)) > 0;) {
+      for (ssize_t got; (got = recv(from, buffer, sizeof(buffer), 0)) > 0;)
         (void)!send(to, buffer, static_cast<size_t>(got), MSG_NOSIGNAL);
-      }
       shutdown(to, SHUT_WR);
     };
     std::thread up(forward, fds_[1], between[0]), down(forward, between[0], fds_[1]);
@@ -323,9 +315,7 @@ TEST_P(VerbsCardTest, WrongKeysAndAddressesEndOneConnection) {
     client_.reset();
     up.join();
     down.join();
-    for (const int fd : {fds_[1], between[0]}) {
-      close(fd);
-    }
+    for (const int fd : {fds_[1], between[0]}) close(fd);
   }
 }
 
@@ -368,9 +358,7 @@ TEST_P(VerbsCardTest, ARepeatedCompletionEndsTheConnection) {
 TEST_P(VerbsCardTest, ACompletionWithAnErrorEndsTheConnection) {
   api_.poll_cq = [](ibv_cq* queue, int count, ibv_wc* found) {
     const int taken = g_real.poll_cq(queue, count, found);
-    if (taken > 0 && g_is_on && g_left-- == 0) {
-      found[0].status = IBV_WC_FATAL_ERR;
-    }
+    if (taken > 0 && g_is_on && g_left-- == 0) found[0].status = IBV_WC_FATAL_ERR;
     return taken;
   };
   Connect(Device(), Faulty());
@@ -436,9 +424,7 @@ TEST_P(VerbsCardTest, EverySleeperIsWoken) {
   const int turns = GetParam() == "fake" ? 3000 : 100;
   const auto take = [](Channel& channel) {
     std::byte byte;
-    while (*channel.TryReceive({&byte, 1}) == 0) {
-      ASSERT_TRUE(channel.WaitReadable(In(kLong)));
-    }
+    while (*channel.TryReceive({&byte, 1}) == 0) ASSERT_TRUE(channel.WaitReadable(In(kLong)));
   };
   const std::byte byte{1};
   std::thread echo([&] {
@@ -473,9 +459,7 @@ TEST_P(VerbsCardTest, AForkedChildTouchesNothingOfIt) {
 
 std::vector<std::string> Cards() {
   std::vector<std::string> cards = {"fake"};
-  if (VerbsDeviceFor("card") != nullptr) {
-    cards.emplace_back("card");
-  }
+  if (VerbsDeviceFor("card") != nullptr) cards.emplace_back("card");
   return cards;
 }
 INSTANTIATE_TEST_SUITE_P(Cards, VerbsCardTest, testing::ValuesIn(Cards()),

@@ -24,9 +24,7 @@ uint32_t next_index = 1;
 // item and a client that has handles.
 void SaveSeed(CallId call, std::span<const std::byte> body) {
   const char* folder = std::getenv("FARCALL_WIRE_SEEDS");
-  if (folder == nullptr) {
-    return;
-  }
+  if (folder == nullptr) return;
   static int count = 0;
   const auto bytes = static_cast<uint32_t>(body.size());
   const uint16_t header[] = {
@@ -163,41 +161,29 @@ void ServeCall::Reject(const char* what) {
 }
 
 void* ServeCall::ResolveRaw(HandleKind kind, uint64_t wire, bool optional) {
-  if (wire == 0 && optional && !Wire::current->rejected) {
-    return nullptr;
-  }
-  if (Wire::current->rejected || SplitHandle(wire).kind != kind) {
-    Reject("handle");
-  }
+  if (wire == 0 && optional && !Wire::current->rejected) return nullptr;
+  if (Wire::current->rejected || SplitHandle(wire).kind != kind) Reject("handle");
   return reinterpret_cast<void*>(NativeOf(wire));
 }
 
 CUstream ServeCall::ResolveStream(uint64_t wire) {
-  if (Wire::current->rejected) {
-    Reject("stream");
-  }
+  if (Wire::current->rejected) Reject("stream");
   return reinterpret_cast<CUstream>(NativeOf(wire));
 }
 
 CUdeviceptr ServeCall::ResolveAddress(uint64_t wire, uint64_t bytes) {
   Wire::current->last_extent = bytes;
-  if (Wire::current->rejected) {
-    Reject("address");
-  }
+  if (Wire::current->rejected) Reject("address");
   return wire;
 }
 
 CUdevice ServeCall::ResolveDevice(int32_t ordinal) {
-  if (Wire::current->rejected) {
-    Reject("device");
-  }
+  if (Wire::current->rejected) Reject("device");
   return ordinal;
 }
 
 void ServeCall::CheckNew(HandleKind kind, uint64_t wire) {
-  if (Wire::current->rejected || SplitHandle(wire).kind != kind) {
-    Reject("new handle");
-  }
+  if (Wire::current->rejected || SplitHandle(wire).kind != kind) Reject("new handle");
 }
 
 void ServeCall::Insert(HandleKind kind, uint64_t wire, void* native) {

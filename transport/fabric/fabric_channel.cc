@@ -35,9 +35,7 @@ class Bell {
   Bell& operator=(const Bell&) = delete;
 
   void Set(bool is_ready) {
-    if (is_ready == is_set_ || (is_ready && sleepers_ == 0)) {
-      return;
-    }
+    if (is_ready == is_set_ || (is_ready && sleepers_ == 0)) return;
     is_set_ = is_ready;
     eventfd_t count = 0;
     (void)(is_ready ? eventfd_write(fd_, 1) : eventfd_read(fd_, &count));
@@ -74,13 +72,10 @@ class FabricChannel final : public FabricConnection, private FabricTended {
   Status AwaitPeer(Clock::time_point deadline) override {
     const auto is_decided = [this] { return HasHeard() || HasEnded(); };
     bool is_ready = false;
-    while (!is_ready && Clock::now() < deadline) {  // no bell rings for it
+    while (!is_ready && Clock::now() < deadline)  // no bell rings for it
       is_ready = Wait(readable_, std::min(deadline, Clock::now() + kBriefly), -1, is_decided);
-    }
     std::lock_guard lock(mutex_);
-    if (HasHeard()) {
-      return {};
-    }
+    if (HasHeard()) return {};
     return is_ready ? Ended()
                     : Status(Code::kTimeout, PeerName() + ": " + end_->name() +
                                                  ": no word of the peer comes that way; a firewall "
@@ -90,16 +85,12 @@ class FabricChannel final : public FabricConnection, private FabricTended {
   Result<size_t> TrySend(std::span<const std::span<const std::byte>> parts) override {
     std::unique_lock lock(mutex_);
     FARCALL_TRY(Step());
-    if (HasEnded()) {
-      return Ended();
-    }
+    if (HasEnded()) return Ended();
     size_t total = 0;
     Cursor from{parts};
     while (!from.AtEnd()) {
       const size_t room = end_->Room();
-      if (room == 0) {
-        break;
-      }
+      if (room == 0) break;
       std::byte* memory = end_->Memory();
       lock.unlock();  // the sender's own until it is posted
       const size_t bytes = from.CopyTo({memory, room});
@@ -120,9 +111,7 @@ class FabricChannel final : public FabricConnection, private FabricTended {
     while (!into.empty() && !is_closed_) {
       const std::span<const std::byte> there = end_->Readable();
       const size_t bytes = std::min(there.size(), into.size());
-      if (bytes == 0) {
-        break;
-      }
+      if (bytes == 0) break;
       lock.unlock();  // the receiver's own until it is consumed
       std::memcpy(into.data(), there.data(), bytes);
       lock.lock();
@@ -132,9 +121,7 @@ class FabricChannel final : public FabricConnection, private FabricTended {
     }
     NoticeWork();
     Ring();
-    if (total == 0 && (is_closed_ || (HasEnded() && !into.empty()))) {
-      return Ended();
-    }
+    if (total == 0 && (is_closed_ || (HasEnded() && !into.empty()))) return Ended();
     return total;
   }
 
@@ -146,9 +133,7 @@ class FabricChannel final : public FabricConnection, private FabricTended {
   }
 
   void Close() override {
-    if (is_closed_.exchange(true)) {
-      return;
-    }
+    if (is_closed_.exchange(true)) return;
     std::lock_guard lock(mutex_);
     if (end_->is_connected() && !has_socket_ended_ && end_->failure().ok()) {
       end_->Drain(Clock::now() + kFlushLimit);
@@ -204,15 +189,9 @@ class FabricChannel final : public FabricConnection, private FabricTended {
       int fabric = -1, socket = -1;
       {
         std::lock_guard lock(mutex_);
-        if (!Step().ok() || is_ready()) {
-          return true;
-        }
-        if (is_woken || Clock::now() >= deadline) {
-          return false;
-        }
-        if (end_->is_connected() && !end_->Arm()) {
-          continue;
-        }
+        if (!Step().ok() || is_ready()) return true;
+        if (is_woken || Clock::now() >= deadline) return false;
+        if (end_->is_connected() && !end_->Arm()) continue;
         fabric = end_->is_connected() ? end_->descriptor() : -1;
         socket = has_socket_ended_ ? -1 : socket_->PollDescriptor();
         NoticeWork();
@@ -224,27 +203,21 @@ class FabricChannel final : public FabricConnection, private FabricTended {
       std::lock_guard lock(mutex_);
       bell.Wake();
       is_woken = fds[3].revents != 0;
-      if (fds[2].revents != 0) {
-        ReadSocket();
-      }
+      if (fds[2].revents != 0) ReadSocket();
     }
   }
 
   // Somebody else is in it: that one moves it.
   bool Tend() override {
     std::unique_lock lock(mutex_, std::try_to_lock);
-    if (!lock.owns_lock()) {
-      return true;
-    }
+    if (!lock.owns_lock()) return true;
     return Step().ok() && !is_closed_ && !HasEnded() && !IsSettled();
   }
   bool HasHeard() const { return end_->is_connected() && end_->has_heard(); }
   // Nothing is under way that takes more calls of the fabric.
   bool IsSettled() const { return HasHeard() && end_->IsIdle(); }
   void NoticeWork() {
-    if (!IsSettled()) {
-      FabricTender::OfProcess().Notice();
-    }
+    if (!IsSettled()) FabricTender::OfProcess().Notice();
   }
 
   // The exchange of addresses until it is done, then the fabric's work.   Errors  as TrySend
@@ -255,13 +228,10 @@ class FabricChannel final : public FabricConnection, private FabricTended {
     }
     if (end_->is_connected()) {
       end_->Progress();
-      if (has_socket_ended_) {
+      if (has_socket_ended_)
         end_->TellAllRead();  // the peer waits for it before it lets its end go
-      }
     }
-    if (end_->failure().code() == Code::kMalformed) {
-      NoteFailure(end_->failure());
-    }
+    if (end_->failure().code() == Code::kMalformed) NoteFailure(end_->failure());
     Ring();
     return failure_;
   }
@@ -273,9 +243,7 @@ class FabricChannel final : public FabricConnection, private FabricTended {
 
   void Say() {
     const std::span<const std::byte> rest(to_say_);
-    if (rest.empty()) {
-      return;
-    }
+    if (rest.empty()) return;
     Result<size_t> sent = socket_->TrySend({&rest, 1});
     if (sent.ok()) {
       to_say_.erase(to_say_.begin(), to_say_.begin() + static_cast<ptrdiff_t>(*sent));
@@ -288,23 +256,17 @@ class FabricChannel final : public FabricConnection, private FabricTended {
     while (!has_socket_ended_ && failure_.ok()) {
       std::array<std::byte, 1024> buffer;
       const size_t wanted = WantedBytes();
-      if (wanted == 0) {
+      if (wanted == 0)
         return NoteFailure({Code::kMalformed, Named("more than an end on the socket")});
-      }
       Result<size_t> got =
           socket_->TryReceive(std::span(buffer).first(std::min(wanted, buffer.size())));
-      if (!got.ok()) {
-        return EndSocket(got.status());
-      }
-      if (*got == 0) {
-        return;
-      }
+      if (!got.ok()) return EndSocket(got.status());
+      if (*got == 0) return;
       said_.insert(said_.end(), buffer.begin(), buffer.begin() + static_cast<ptrdiff_t>(*got));
-      if (!end_->is_connected()) {
+      if (!end_->is_connected())
         TakeHello();
-      } else if (IsAwaitingReady()) {
+      else if (IsAwaitingReady())
         TakeReady();
-      }
     }
   }
   std::string Named(const std::string& what) const {
@@ -314,26 +276,19 @@ class FabricChannel final : public FabricConnection, private FabricTended {
 
   // Of the packet that is being read; one more than its end is asked for, to see the socket's.
   size_t WantedBytes() const {
-    if (end_->is_connected() && IsAwaitingReady()) {
-      return sizeof(kFabricReady) - said_.size();
-    }
-    if (end_->is_connected()) {
+    if (end_->is_connected() && IsAwaitingReady()) return sizeof(kFabricReady) - said_.size();
+    if (end_->is_connected())
       return said_.size() > sizeof(FabricTrailer) ? 0 : sizeof(FabricTrailer) + 1 - said_.size();
-    }
     return (hello_bytes_ == 0 ? end_->hello_header_bytes() : hello_bytes_) - said_.size();
   }
 
   void TakeHello() {
     if (hello_bytes_ == 0 && said_.size() == end_->hello_header_bytes()) {
       Result<size_t> bytes = end_->HelloBytes(said_);
-      if (!bytes.ok()) {
-        return NoteFailure(bytes.status());
-      }
+      if (!bytes.ok()) return NoteFailure(bytes.status());
       hello_bytes_ = *bytes;
     }
-    if (hello_bytes_ == 0 || said_.size() < hello_bytes_) {
-      return;
-    }
+    if (hello_bytes_ == 0 || said_.size() < hello_bytes_) return;
     const std::vector<std::byte> packet = std::exchange(said_, {});
     if (Status connected = end_->Connect(packet); !connected.ok()) {
       // Nobody is reached where somebody has just gone.
@@ -351,14 +306,11 @@ class FabricChannel final : public FabricConnection, private FabricTended {
 
   void TakeReady() {
     uint32_t mark = 0;
-    if (said_.size() < sizeof(mark)) {
-      return;
-    }
+    if (said_.size() < sizeof(mark)) return;
     std::memcpy(&mark, said_.data(), sizeof(mark));
     said_.clear();
-    if (mark != kFabricReady) {
+    if (mark != kFabricReady)
       return NoteFailure({Code::kMalformed, Named("the peer does not say that it is ready")});
-    }
     is_peer_ready_ = true;
     end_->OnPeerReady();
   }
@@ -376,9 +328,7 @@ class FabricChannel final : public FabricConnection, private FabricTended {
 
   // Nothing more comes: the peer has gone and what it sent is here, or will never be.
   bool HasEnded() {
-    if (is_closed_ || !failure_.ok()) {
-      return true;
-    }
+    if (is_closed_ || !failure_.ok()) return true;
     if (has_socket_ended_) {
       const bool is_all_here = end_->arrived() >= total_bytes_;
       return is_all_here || !end_->failure().ok() || Clock::now() >= socket_end_ + kStragglers;
@@ -389,21 +339,15 @@ class FabricChannel final : public FabricConnection, private FabricTended {
   bool IsWritable() { return end_->Room() != 0 || HasEnded(); }
 
   Status Ended() const {
-    if (!failure_.ok()) {
-      return failure_;
-    }
-    if (is_closed_) {
-      return {Code::kDisconnected, PeerName() + ": connection closed by this side"};
-    }
+    if (!failure_.ok()) return failure_;
+    if (is_closed_) return {Code::kDisconnected, PeerName() + ": connection closed by this side"};
     return !has_socket_ended_ && !end_->failure().ok()
                ? Status(Code::kDisconnected, PeerName() + ": " + end_->failure().message())
                : Status(Code::kDisconnected, PeerName() + ": connection closed by the peer");
   }
 
   void NoteFailure(const Status& why) {
-    if (failure_.ok()) {
-      failure_ = why;
-    }
+    if (failure_.ok()) failure_ = why;
   }
 
   void Ring() {
@@ -417,12 +361,8 @@ class FabricChannel final : public FabricConnection, private FabricTended {
   void Linger() {
     std::lock_guard lock(mutex_);
     const Clock::time_point limit = Clock::now() + kLinger;
-    while (IsStillRead() && Clock::now() < limit) {
-      end_->Turn();
-    }
-    if (end_->IsReadByPeer() && IsStillRead()) {
-      FabricLingerer::OfProcess().Keep(std::move(end_));
-    }
+    while (IsStillRead() && Clock::now() < limit) end_->Turn();
+    if (end_->IsReadByPeer() && IsStillRead()) FabricLingerer::OfProcess().Keep(std::move(end_));
   }
   bool IsStillRead() const {
     return end_->is_connected() && !has_socket_ended_ && end_->failure().ok() && end_->HasUnread();

@@ -34,9 +34,7 @@ void FabricLingerer::DropAll() {
   std::deque<Kept> dropped;
   std::unique_lock lock(mutex_);
   dropped.swap(kept_);
-  while (going_ != 0) {
-    changed_.wait(lock);
-  }
+  while (going_ != 0) changed_.wait(lock);
 }
 
 size_t FabricLingerer::count() {
@@ -70,9 +68,7 @@ void FabricLingerer::Run() {
     lock.lock();
     going_ = 0;
     changed_.notify_all();
-    if (!kept_.empty()) {
-      changed_.wait_until(lock, Clock::now() + kPause);
-    }
+    if (!kept_.empty()) changed_.wait_until(lock, Clock::now() + kPause);
   }
 }
 

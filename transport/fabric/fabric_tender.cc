@@ -30,9 +30,7 @@ void FabricTender::Remove(FabricTended* tended) {
 // Where no thread can be had, whoever waits in a channel still moves it.
 void FabricTender::WakeUp() {
   std::lock_guard lock(mutex_);
-  if (!thread_.started()) {
-    (void)thread_.Start("farcall-fabric", &FabricTender::Run, this);
-  }
+  if (!thread_.started()) (void)thread_.Start("farcall-fabric", &FabricTender::Run, this);
   changed_.notify_all();
 }
 
@@ -44,9 +42,7 @@ void FabricTender::Run() {
       continue;
     }
     bool has_more = false;
-    for (FabricTended* tended : tended_) {
-      has_more |= tended->Tend();
-    }
+    for (FabricTended* tended : tended_) has_more |= tended->Tend();
     if (has_more) {
       has_work_ = true;
       lock.unlock();

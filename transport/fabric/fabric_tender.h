@@ -30,9 +30,7 @@ class FabricTender {
   void Remove(FabricTended* tended);
   // Somebody has such work.
   void Notice() {
-    if (!has_work_.exchange(true)) {
-      WakeUp();
-    }
+    if (!has_work_.exchange(true)) WakeUp();
   }
 
  private:

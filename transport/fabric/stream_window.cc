@@ -21,13 +21,10 @@ Status StreamWindow::Claim(uint64_t begin, uint64_t bytes) {
                                   std::to_string(begin + bytes) + " of the stream, expected are " +
                                   std::to_string(arrived_) + " to " + std::to_string(limit)};
   }
-  if (OffsetOf(begin) + bytes > window_bytes_) {
+  if (OffsetOf(begin) + bytes > window_bytes_)
     return {Code::kMalformed, "the peer sends a message across the end of the ring"};
-  }
   auto next = pieces_.end();
-  while (next != pieces_.begin() && std::prev(next)->begin >= begin) {
-    --next;
-  }
+  while (next != pieces_.begin() && std::prev(next)->begin >= begin) --next;
   if ((next != pieces_.end() && next->begin < begin + bytes) ||
       (next != pieces_.begin() && std::prev(next)->end > begin)) {
     return {Code::kMalformed,
@@ -45,9 +42,7 @@ void StreamWindow::Land(uint64_t begin) {
   const auto found =
       std::lower_bound(pieces_.begin(), pieces_.end(), begin,
                        [](const Piece& piece, uint64_t at) { return piece.begin < at; });
-  if (found != pieces_.end() && found->begin == begin) {
-    found->has_landed = true;
-  }
+  if (found != pieces_.end() && found->begin == begin) found->has_landed = true;
   while (!pieces_.empty() && pieces_.front().has_landed && pieces_.front().begin == arrived_) {
     arrived_ = pieces_.front().end;
     pieces_.pop_front();
@@ -55,16 +50,13 @@ void StreamWindow::Land(uint64_t begin) {
 }
 
 FabricRing::~FabricRing() {
-  if (memory_ != nullptr) {
-    munmap(memory_, bytes_);
-  }
+  if (memory_ != nullptr) munmap(memory_, bytes_);
 }
 
 Status FabricRing::Map(size_t bytes) {
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) {
+  if (memory == MAP_FAILED)
     return {Code::kUnavailable, "no memory for " + std::to_string(bytes) + " bytes of ring"};
-  }
   madvise(memory, bytes, MADV_DONTFORK);
   memory_ = static_cast<std::byte*>(memory);
   bytes_ = bytes;

@@ -28,9 +28,7 @@ class Flag {
   Flag(const Flag&) = delete;
   Flag& operator=(const Flag&) = delete;
   void Set(bool on) {
-    if (on == on_) {
-      return;
-    }
+    if (on == on_) return;
     on_ = on;
     if (on) {
       eventfd_write(fd_, 1);
@@ -53,9 +51,7 @@ class Pipe {
 
   Result<size_t> Write(std::span<const std::span<const std::byte>> parts) {
     std::lock_guard lock(mutex_);
-    if (closed_) {
-      return Status(Code::kDisconnected, "inproc: connection closed");
-    }
+    if (closed_) return Status(Code::kDisconnected, "inproc: connection closed");
     size_t total = 0;
     for (std::span<const std::byte> part : parts) {
       while (!part.empty() && used_ < kPipeBytes) {
@@ -83,9 +79,7 @@ class Pipe {
       total += bytes;
     }
     UpdateFlags();
-    if (total == 0 && closed_) {
-      return Status(Code::kDisconnected, "inproc: connection closed");
-    }
+    if (total == 0 && closed_) return Status(Code::kDisconnected, "inproc: connection closed");
     return total;
   }
 
@@ -176,12 +170,8 @@ class InprocListener final : public Listener {
   Result<std::unique_ptr<Channel>> Accept(Clock::time_point deadline) override {
     std::unique_lock lock(backlog_->mutex);
     while (backlog_->waiting.empty()) {
-      if (backlog_->closed) {
-        return Status(Code::kDisconnected, Url() + ": no longer listening");
-      }
-      if (Clock::now() >= deadline) {
-        return Status(Code::kTimeout, Url() + ": nobody connected");
-      }
+      if (backlog_->closed) return Status(Code::kDisconnected, Url() + ": no longer listening");
+      if (Clock::now() >= deadline) return Status(Code::kTimeout, Url() + ": nobody connected");
       backlog_->changed.wait_until(lock, deadline);
     }
     std::unique_ptr<Channel> channel = std::move(backlog_->waiting.front());
@@ -193,9 +183,8 @@ class InprocListener final : public Listener {
     {
       std::lock_guard lock(AllNames().mutex);
       auto at = AllNames().listening.find(name_);
-      if (at != AllNames().listening.end() && at->second == backlog_) {
+      if (at != AllNames().listening.end() && at->second == backlog_)
         AllNames().listening.erase(at);
-      }
     }
     std::lock_guard lock(backlog_->mutex);
     backlog_->closed = true;
@@ -218,9 +207,7 @@ Result<std::unique_ptr<Channel>> DialInproc(const Url& url, Clock::time_point) {
   {
     std::lock_guard lock(AllNames().mutex);
     auto at = AllNames().listening.find(url.rest);
-    if (at != AllNames().listening.end()) {
-      backlog = at->second;
-    }
+    if (at != AllNames().listening.end()) backlog = at->second;
   }
   auto up = std::make_shared<Pipe>();
   auto down = std::make_shared<Pipe>();

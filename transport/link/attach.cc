@@ -21,22 +21,17 @@ void LinkCore::AttachLog(std::unique_ptr<Channel> channel, uint64_t peer_receive
     std::lock_guard lock(mutex_);
     // Two redials may overtake each other on the way here: the older one is of no use, and no
     // reason to end the session.
-    if (peer_received_seq < acked_seq_ || peer_received_chunks < chunk_acked_) {
+    if (peer_received_seq < acked_seq_ || peer_received_chunks < chunk_acked_)
       return channel->Close();
-    }
   }
   Break(generation_, {Code::kDisconnected, "link: replaced by a new connection"});
   // Nobody writes to the old connections any more once all writers' turns are ours.
   std::unique_lock log_turn(log_writer_);
   std::vector<Lock> lane_turns;
-  for (const auto& lane : lanes_) {
-    lane_turns.emplace_back(lane->writer);
-  }
+  for (const auto& lane : lanes_) lane_turns.emplace_back(lane->writer);
   {
     std::lock_guard lock(mutex_);
-    if (phase_ >= Phase::kClosing) {
-      return channel->Close();
-    }
+    if (phase_ >= Phase::kClosing) return channel->Close();
     if (peer_received_seq > offered_seq_ || peer_received_chunks > chunk_offered_) {
       channel->Close();
       return RequestCloseLocked(
@@ -51,9 +46,7 @@ void LinkCore::AttachLog(std::unique_ptr<Channel> channel, uint64_t peer_receive
     cursor_seq_ = acked_seq_ + 1;
     cursor_bytes_ = 0;
     chunk_cursor_ = chunk_acked_ + 1;
-    for (const auto& lane : lanes_) {
-      lane->writing_seq = 0;
-    }
+    for (const auto& lane : lanes_) lane->writing_seq = 0;
     control_sent_bytes_ = sizeof(control_);
     control_wanted_ = true;  // tells the peer that this side has taken the connection
     ReleaseTail();
@@ -70,9 +63,7 @@ void LinkCore::AttachLog(std::unique_ptr<Channel> channel, uint64_t peer_receive
     stirred_ = true;
     is_idle_ = false;
     attached_progress_ = Progress();
-    if (phase_ == Phase::kDetached) {
-      ++reconnects_;
-    }
+    if (phase_ == Phase::kDetached) ++reconnects_;
     phase_ = Phase::kAttached;
     lane_cv_.notify_all();
     PokeService();
@@ -81,15 +72,11 @@ void LinkCore::AttachLog(std::unique_ptr<Channel> channel, uint64_t peer_receive
   lane_turns.clear();
   log_turn.unlock();
   RunDone();
-  if (DrainLog() == Drained::kBlocked) {
-    RequestBacklog();
-  }
+  if (DrainLog() == Drained::kBlocked) RequestBacklog();
 }
 
 void LinkCore::AttachLane(uint32_t index, std::unique_ptr<Channel> channel, uint64_t generation) {
-  if (index >= lanes_.size()) {
-    return channel->Close();
-  }
+  if (index >= lanes_.size()) return channel->Close();
   Lane& lane = *lanes_[index];
   std::lock_guard turn(lane.writer);
   std::lock_guard lock(mutex_);
@@ -97,12 +84,8 @@ void LinkCore::AttachLane(uint32_t index, std::unique_ptr<Channel> channel, uint
   // would outlive it: the next log starts all chunks again, in the middle of what this lane
   // carries.
   bool late = phase_ == Phase::kDetached || (generation != 0 && generation != generation_);
-  if (phase_ >= Phase::kClosing || late) {
-    return channel->Close();
-  }
-  if (lane.channel != nullptr) {
-    lane.channel->Close();
-  }
+  if (phase_ >= Phase::kClosing || late) return channel->Close();
+  if (lane.channel != nullptr) lane.channel->Close();
   lane.channel = std::move(channel);
   lane.channel->ReadAhead();
   lane.is_holding = false;
@@ -126,20 +109,15 @@ void LinkCore::AttachLane(uint32_t index, std::unique_ptr<Channel> channel, uint
 Status LinkCore::OpenLanes() {
   Lock lock(mutex_);
   // Once they have been open, chunks wait in the tail while the lanes are away, like frames.
-  if (!options_.is_client || reconnect_ == nullptr || lanes_were_open_) {
+  if (!options_.is_client || reconnect_ == nullptr || lanes_were_open_)
     return phase_ < Phase::kClosing ? Status() : why_;
-  }
-  if (lanes_.empty()) {
-    return {Code::kUnsupported, "link: this session has no bulk lanes"};
-  }
+  if (lanes_.empty()) return {Code::kUnsupported, "link: this session has no bulk lanes"};
   lanes_wanted_ = true;
   PokeService();
   Clock::time_point deadline =
       Clock::now() + std::chrono::milliseconds(options_.grace_ms) + kOpenLanesLimit;
   while (!lanes_were_open_ && phase_ < Phase::kClosing) {
-    if (Clock::now() >= deadline) {
-      return {Code::kTimeout, "link: the bulk lanes do not open"};
-    }
+    if (Clock::now() >= deadline) return {Code::kTimeout, "link: the bulk lanes do not open"};
     received_cv_.wait_until(lock, deadline);
   }
   return phase_ < Phase::kClosing ? Status() : why_;
@@ -165,31 +143,23 @@ bool LinkCore::DialLanes(Lock& lock) {
   for (uint32_t i = 0; i < lanes_.size(); ++i) {
     dials.push_back(std::make_unique<LaneDial>(this, i));
     LaneDial& dial = *dials.back();
-    if (i + 1 == lanes_.size() || !dial.thread.Start("farcall-dial", &LaneDial::Run, &dial)) {
+    if (i + 1 == lanes_.size() || !dial.thread.Start("farcall-dial", &LaneDial::Run, &dial))
       dial.Run();
-    }
   }
   for (const auto& dial : dials) {
     dial->thread.Join();
-    if (dial->lane.ok()) {
-      AttachLane(dial->index, std::move(dial->lane->channel), generation);
-    }
+    if (dial->lane.ok()) AttachLane(dial->index, std::move(dial->lane->channel), generation);
   }
   lock.lock();
-  if (generation != generation_ || phase_ != Phase::kAttached) {
-    return false;
-  }
+  if (generation != generation_ || phase_ != Phase::kAttached) return false;
   for (const auto& dial : dials) {
     const Result<Link::Reconnected>& lane = dial->lane;
-    if (lane.ok()) {
-      continue;
-    }
+    if (lane.ok()) continue;
     Code code = lane.status().code();
-    if (code == Code::kDisconnected || code == Code::kTimeout || code == Code::kUnavailable) {
+    if (code == Code::kDisconnected || code == Code::kTimeout || code == Code::kUnavailable)
       BreakLocked(lane.status());
-    } else {
+    else
       RequestCloseLocked(lane.status(), /*tell_peer=*/true);
-    }
     return false;
   }
   lanes_open_ = lanes_were_open_ = true;
@@ -199,27 +169,19 @@ bool LinkCore::DialLanes(Lock& lock) {
 
 // A connection that a peer has broken on purpose is not waited for.
 void LinkCore::Lose(uint64_t generation, const Status& why) {
-  if (why.code() == Code::kMalformed) {
-    return RequestClose(why, /*tell_peer=*/true);
-  }
+  if (why.code() == Code::kMalformed) return RequestClose(why, /*tell_peer=*/true);
   Break(generation, why);
 }
 
 void LinkCore::Break(uint64_t generation, const Status& why) {
   std::lock_guard lock(mutex_);
-  if (generation == generation_ && log_ != nullptr) {
-    BreakLocked(why);
-  }
+  if (generation == generation_ && log_ != nullptr) BreakLocked(why);
 }
 
 void LinkCore::BreakLane(Lane& lane, uint64_t generation, const Status& why) {
   std::lock_guard lock(mutex_);
-  if (lane.channel == nullptr || lane.generation != generation) {
-    return;
-  }
-  if (why.code() == Code::kMalformed) {
-    return RequestCloseLocked(why, /*tell_peer=*/true);
-  }
+  if (lane.channel == nullptr || lane.generation != generation) return;
+  if (why.code() == Code::kMalformed) return RequestCloseLocked(why, /*tell_peer=*/true);
   if (log_ != nullptr) {
     return BreakLocked(
         {why.code(), "bulk lane " + std::to_string(lane.index) + ": " + why.message()});
@@ -231,16 +193,12 @@ void LinkCore::BreakLane(Lane& lane, uint64_t generation, const Status& why) {
 
 void LinkCore::BreakLocked(const Status& why) {
   log_fd_ = -1;
-  if (log_ != nullptr) {
-    log_->Close();
-  }
+  if (log_ != nullptr) log_->Close();
   log_ = nullptr;
   ++generation_;
   for (const auto& lane : lanes_) {
     lane->fd = -1;
-    if (lane->channel != nullptr) {
-      lane->channel->Close();
-    }
+    if (lane->channel != nullptr) lane->channel->Close();
     lane->channel = nullptr;
   }
   lanes_open_ = false;
@@ -253,9 +211,8 @@ void LinkCore::BreakLocked(const Status& why) {
     // A connection that moved the session on is replaced at once; one that did not makes the next
     // wait longer.
     if (Progress() != attached_progress_ ||
-        detached_since_ - attached_since_ > std::chrono::seconds(1)) {
+        detached_since_ - attached_since_ > std::chrono::seconds(1))
       backoff_ms_ = 0;
-    }
     next_dial_ = detached_since_ + std::chrono::milliseconds(backoff_ms_);
     backoff_ms_ = std::clamp<uint32_t>(backoff_ms_ * 2, 10, 1000);
   }
@@ -283,14 +240,9 @@ void LinkCore::WakePump() {
 
 // In a forked child: no lock may be taken, and only the descriptors are ours to let go.
 void LinkCore::Abandon() {
-  if (log_fd_ >= 0) {
-    close(log_fd_);
-  }
-  for (const auto& lane : lanes_) {
-    if (lane->fd >= 0) {
-      close(lane->fd);
-    }
-  }
+  if (log_fd_ >= 0) close(log_fd_);
+  for (const auto& lane : lanes_)
+    if (lane->fd >= 0) close(lane->fd);
   close(pump_wake_fd_);
 }
 

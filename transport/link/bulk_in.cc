@@ -23,22 +23,18 @@ void LinkCore::ReadLane(uint32_t index) {
   Lock lock(mutex_);
   for (;;) {
     while (!stop_lanes_ && (lane.channel == nullptr || lane.generation == done_generation ||
-                            OlderReader(lane.epoch))) {
+                            OlderReader(lane.epoch)))
       lane_cv_.wait(lock);
-    }
-    if (stop_lanes_) {
-      return;
-    }
+    if (stop_lanes_) return;
     std::shared_ptr<Channel> channel = lane.channel;
     uint64_t generation = lane.generation;
     lane.reading_epoch = lane.epoch;
     lock.unlock();
     Status why = ReceiveChunks(*channel, unpacker);
-    if (why.code() == Code::kDisconnected) {
+    if (why.code() == Code::kDisconnected)
       BreakLane(lane, generation, why);
-    } else {
+    else
       RequestClose(why, /*tell_peer=*/true);
-    }
     lock.lock();
     lane.reading_epoch = 0;
     done_generation = generation;
@@ -109,17 +105,13 @@ Status LinkCore::ReceiveChunk(Channel& channel, const ChunkHeader& header, size_
 Status LinkCore::ReceiveFully(Channel& channel, std::span<std::byte> into, bool at_boundary) {
   while (!into.empty()) {
     Result<size_t> got = channel.TryReceive(into);
-    if (!got.ok()) {
-      return got.status();
-    }
+    if (!got.ok()) return got.status();
     into = into.subspan(*got);
     if (*got != 0) {
       at_boundary = false;
       continue;
     }
-    if (at_boundary) {
-      AcknowledgeChunks();
-    }
+    if (at_boundary) AcknowledgeChunks();
     channel.WaitReadable(Clock::time_point::max());
   }
   return {};
@@ -130,17 +122,13 @@ Status LinkCore::ClaimChunk(const ChunkHeader& header, bool* duplicate) {
   uint64_t prefix = chunk_prefix_;
   size_t slot = header.seq % kChunkWindow;
   *duplicate = header.seq <= prefix;
-  if (*duplicate) {
-    return {};
-  }
+  if (*duplicate) return {};
   if (header.seq - prefix > kChunkWindow) {
     return {Code::kMalformed, "chunk: seq " + std::to_string(header.seq) + ", at most " +
                                   std::to_string(prefix + kChunkWindow) + " may be sent now"};
   }
   *duplicate = chunk_received_[slot];
-  if (*duplicate) {
-    return {};
-  }
+  if (*duplicate) return {};
   if (chunk_claimed_[slot]) {
     return {Code::kMalformed,
             "chunk: seq " + std::to_string(header.seq) + " comes on two lanes at once"};
@@ -154,9 +142,7 @@ void LinkCore::FinishChunk(uint64_t seq, bool received) {
   {
     std::lock_guard lock(mutex_);
     chunk_claimed_[seq % kChunkWindow] = false;
-    if (!received) {
-      return;
-    }
+    if (!received) return;
     chunk_received_[seq % kChunkWindow] = true;
     uint64_t prefix = chunk_prefix_;
     while (chunk_received_[(prefix + 1) % kChunkWindow]) {
@@ -169,23 +155,17 @@ void LinkCore::FinishChunk(uint64_t seq, bool received) {
     }
     acknowledge = chunk_bytes_unacked_ >= kAckChunkBytes;
   }
-  if (acknowledge) {
-    AcknowledgeChunks();
-  }
+  if (acknowledge) AcknowledgeChunks();
 }
 
 void LinkCore::AcknowledgeChunks() {
-  if (chunk_ack_stamped_ < chunk_prefix_) {
-    SendControl();
-  }
+  if (chunk_ack_stamped_ < chunk_prefix_) SendControl();
 }
 
 Status LinkCore::WaitChunks(uint64_t seq, Clock::time_point deadline) {
   Lock lock(mutex_);
   while (chunk_prefix_ < seq) {
-    if (phase_ >= Phase::kClosing) {
-      return why_;
-    }
+    if (phase_ >= Phase::kClosing) return why_;
     if (Clock::now() >= deadline) {
       return {Code::kTimeout, "link: " + std::to_string(chunk_prefix_) +
                                   " chunks are here, waited for " + std::to_string(seq)};

@@ -16,33 +16,23 @@ constexpr auto kWaitSlice = std::chrono::milliseconds(100);
 
 Status LinkCore::SendTransfer(uint64_t transfer, uint64_t offset, std::span<const std::byte> bytes,
                               Link::Retain retain, std::function<void()> done) {
-  if (lanes_.empty()) {
-    return {Code::kUnsupported, "link: this session has no bulk lanes"};
-  }
+  if (lanes_.empty()) return {Code::kUnsupported, "link: this session has no bulk lanes"};
   if (retain == Link::Retain::kBorrowed && OnPumpThread()) {
     return {Code::kInvalid,
             "link: a borrowed transfer waits for the thread that sends it; copy or own the bytes"};
   }
   if (bytes.empty()) {
     FARCALL_TRY(Closed());
-    if (done) {
-      done();
-    }
+    if (done) done();
     return {};
   }
-  if (retain == Link::Retain::kCopied) {
-    return QueueCopied(transfer, offset, bytes);
-  }
+  if (retain == Link::Retain::kCopied) return QueueCopied(transfer, offset, bytes);
   uint64_t last_seq = 0;
   FARCALL_TRY(QueueInPlace(transfer, offset, bytes, std::move(done), &last_seq));
   DrainLanes();
-  if (retain == Link::Retain::kOwned) {
-    return {};
-  }
+  if (retain == Link::Retain::kOwned) return {};
   Lock lock(mutex_);
-  while (chunk_released_ < last_seq) {
-    room_cv_.wait(lock);
-  }
+  while (chunk_released_ < last_seq) room_cv_.wait(lock);
   return phase_ < Phase::kClosing || chunk_acked_ >= last_seq ? Status() : why_;
 }
 
@@ -54,19 +44,14 @@ Status LinkCore::QueueCopied(uint64_t transfer, uint64_t offset, std::span<const
       std::lock_guard pool(pool_mutex_);
       copy = copies_.Take(piece.size());
     }
-    if (copy.bytes == nullptr) {
-      copy.bytes.reset(new std::byte[copy.capacity_bytes]);
-    }
+    if (copy.bytes == nullptr) copy.bytes.reset(new std::byte[copy.capacity_bytes]);
     std::memcpy(copy.bytes.get(), piece.data(), piece.size());
     {
       Lock lock(mutex_);
       while (phase_ < Phase::kClosing && copied_bytes_ != 0 && !OnPumpThread() &&
-             copied_bytes_ + copy.capacity_bytes > options_.max_chunk_tail_bytes) {
+             copied_bytes_ + copy.capacity_bytes > options_.max_chunk_tail_bytes)
         room_cv_.wait(lock);
-      }
-      if (phase_ >= Phase::kClosing) {
-        return why_;
-      }
+      if (phase_ >= Phase::kClosing) return why_;
       std::span<const std::byte> kept(copy.bytes.get(), piece.size());
       PushChunk(transfer, offset, kept, std::move(copy), nullptr);
     }
@@ -81,9 +66,7 @@ Status LinkCore::QueueCopied(uint64_t transfer, uint64_t offset, std::span<const
 Status LinkCore::QueueInPlace(uint64_t transfer, uint64_t offset, std::span<const std::byte> bytes,
                               std::function<void()> done, uint64_t* last_seq) {
   std::lock_guard lock(mutex_);
-  if (phase_ >= Phase::kClosing) {
-    return why_;
-  }
+  if (phase_ >= Phase::kClosing) return why_;
   while (!bytes.empty()) {
     std::span<const std::byte> piece = bytes.first(std::min(bytes.size(), kMaxChunkBytes));
     bytes = bytes.subspan(piece.size());
@@ -129,17 +112,14 @@ void LinkCore::DrainLanes() {
         DrainLane(*lanes_[(first + i) % lanes_.size()], /*wait_turn=*/false) == Drained::kBlocked;
   }
   std::lock_guard lock(mutex_);
-  if (blocked || ChunkPullable()) {
-    lane_cv_.notify_all();
-  }
+  if (blocked || ChunkPullable()) lane_cv_.notify_all();
 }
 
 LinkCore::Drained LinkCore::DrainLane(Lane& lane, bool wait_turn) {
-  if (wait_turn) {
+  if (wait_turn)
     lane.writer.lock();
-  } else if (!lane.writer.try_lock()) {
+  else if (!lane.writer.try_lock())
     return Drained::kBusy;
-  }
   Drained result = DrainLaneAsWriter(lane);
   lane.writer.unlock();
   RunDone();
@@ -155,12 +135,8 @@ LinkCore::Next LinkCore::NextOf(Lane& lane, std::shared_ptr<Channel>* channel,
     lane.has_followed = false;
     return Next::kNothing;
   }
-  if (lane.writing_seq != 0) {
-    return Next::kContinue;
-  }
-  if (!ChunkPullable()) {
-    return Next::kFlush;
-  }
+  if (lane.writing_seq != 0) return Next::kContinue;
+  if (!ChunkPullable()) return Next::kFlush;
   lane.writing_seq = chunk_cursor_++;
   chunk_offered_ = std::max(chunk_offered_, lane.writing_seq);
   const ChunkEntry& entry = chunks_[lane.writing_seq - chunks_.front().header.seq];
@@ -172,13 +148,9 @@ LinkCore::Next LinkCore::NextOf(Lane& lane, std::shared_ptr<Channel>* channel,
 
 // The chunk stays where it is: it is pinned by writing_seq.
 void LinkCore::BeginChunk(Lane& lane) {
-  if (options_.packing == LinkOptions::Packing::kOff) {
-    return;
-  }
+  if (options_.packing == LinkOptions::Packing::kOff) return;
   lane.was_full = false;
-  if (!lane.has_followed) {
-    lane.began_at = Clock::now();
-  }
+  if (!lane.has_followed) lane.began_at = Clock::now();
   const std::span<const std::byte> packed = lane.packer.Pack(lane.payload);
   if (!packed.empty()) {
     lane.header.magic = kPackedMagic;
@@ -191,14 +163,10 @@ void LinkCore::BeginChunk(Lane& lane) {
 Result<size_t> LinkCore::SendPart(const Lane& lane, Channel& channel) {
   std::array<std::span<const std::byte>, 3> parts = {std::as_bytes(std::span(&lane.header, 1))};
   size_t count = 1;
-  if (lane.header.magic == kPackedMagic) {
-    parts[count++] = std::as_bytes(std::span(&lane.packed, 1));
-  }
+  if (lane.header.magic == kPackedMagic) parts[count++] = std::as_bytes(std::span(&lane.packed, 1));
   parts[count++] = lane.payload;
   size_t first = 0, sent_bytes = lane.sent_bytes;
-  while (sent_bytes >= parts[first].size()) {
-    sent_bytes -= parts[first++].size();
-  }
+  while (sent_bytes >= parts[first].size()) sent_bytes -= parts[first++].size();
   parts[first] = parts[first].subspan(sent_bytes);
   return channel.TrySend(std::span(parts).first(count).subspan(first));
 }
@@ -212,9 +180,7 @@ void LinkCore::EndChunk(Lane& lane, const Channel& channel, uint64_t generation)
   }
   std::lock_guard lock(mutex_);
   lane.writing_seq = 0;
-  if (lane.generation == generation) {
-    lane.is_holding = channel.IsHolding();
-  }
+  if (lane.generation == generation) lane.is_holding = channel.IsHolding();
   ReleaseChunks();
 }
 
@@ -231,9 +197,7 @@ LinkCore::Drained LinkCore::DrainLaneAsWriter(Lane& lane) {
           BreakLane(lane, generation, flushed.status());
           return Drained::kBroken;
         }
-        if (!*flushed) {
-          return Drained::kBlocked;
-        }
+        if (!*flushed) return Drained::kBlocked;
         std::lock_guard lock(mutex_);
         lane.is_holding = lane.is_holding && lane.generation != generation;
         continue;
@@ -256,9 +220,8 @@ LinkCore::Drained LinkCore::DrainLaneAsWriter(Lane& lane) {
     chunk_bytes_out_ += *sent;
     lane.sent_bytes += *sent;
     const size_t packed_header = lane.header.magic == kPackedMagic ? sizeof(PackedHeader) : 0;
-    if (lane.sent_bytes == sizeof(ChunkHeader) + packed_header + lane.payload.size()) {
+    if (lane.sent_bytes == sizeof(ChunkHeader) + packed_header + lane.payload.size())
       EndChunk(lane, *channel, generation);
-    }
   }
 }
 
@@ -269,17 +232,12 @@ void LinkCore::WriteLane(uint32_t index) {
     std::shared_ptr<Channel> channel;
     {
       Lock lock(mutex_);
-      while (!stop_lanes_ && (lane.channel == nullptr || !LaneIsBusy(lane))) {
-        lane_cv_.wait(lock);
-      }
-      if (stop_lanes_) {
-        return;
-      }
+      while (!stop_lanes_ && (lane.channel == nullptr || !LaneIsBusy(lane))) lane_cv_.wait(lock);
+      if (stop_lanes_) return;
       channel = lane.channel;
     }
-    if (DrainLane(lane, /*wait_turn=*/true) == Drained::kBlocked) {
+    if (DrainLane(lane, /*wait_turn=*/true) == Drained::kBlocked)
       channel->WaitWritable(Clock::now() + kWaitSlice);
-    }
   }
 }
 
@@ -287,14 +245,9 @@ void LinkCore::WriteLane(uint32_t index) {
 // lies about it.
 void LinkCore::ReleaseChunks() {
   uint64_t limit = std::min(chunk_acked_, chunk_cursor_ - 1);
-  for (const auto& lane : lanes_) {
-    if (lane->writing_seq != 0) {
-      limit = std::min(limit, lane->writing_seq - 1);
-    }
-  }
-  if (chunk_released_ >= limit) {
-    return;
-  }
+  for (const auto& lane : lanes_)
+    if (lane->writing_seq != 0) limit = std::min(limit, lane->writing_seq - 1);
+  if (chunk_released_ >= limit) return;
   while (chunk_released_ < limit) {
     ChunkEntry entry = chunks_.PopFront();
     chunk_released_ = entry.header.seq;
@@ -307,9 +260,7 @@ void LinkCore::ReleaseChunks() {
     copies_.Give(std::move(entry.copy));
   }
   room_cv_.notify_all();
-  if (ChunkPullable()) {
-    lane_cv_.notify_all();
-  }
+  if (ChunkPullable()) lane_cv_.notify_all();
 }
 
 void LinkCore::RunDone() {
@@ -317,14 +268,10 @@ void LinkCore::RunDone() {
     std::function<void()> done;
     {
       std::lock_guard lock(mutex_);
-      if (!done_.empty()) {
-        done = done_.PopFront();
-      }
+      if (!done_.empty()) done = done_.PopFront();
       done_waiting_ = !done_.empty();
     }
-    if (done) {
-      done();
-    }
+    if (done) done();
   }
 }
 

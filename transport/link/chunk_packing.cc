@@ -25,14 +25,10 @@ PackingPolicy::Ns ThreadTime() {
 }  // namespace
 
 void PackingPolicy::Sent(size_t bytes, Ns took, bool was_full) {
-  if (!was_full && !is_slow()) {
-    return;
-  }
+  if (!was_full && !is_slow()) return;
   const auto count = static_cast<double>(bytes);
   auto ns = static_cast<double>(took.count());
-  if (!was_full) {
-    ns = std::min(ns, lane_ns() * count);  // more may be the compressor's time
-  }
+  if (!was_full) ns = std::min(ns, lane_ns() * count);  // more may be the compressor's time
   const double kept = std::max(0.0, 1 - count / kWindowBytes);
   lane_bytes_ = kept * lane_bytes_ + count;
   lane_took_ns_ = kept * lane_took_ns_ + ns;
@@ -54,9 +50,7 @@ bool PackingPolicy::ShouldPack() const {
 }
 
 bool PackingPolicy::ShouldTry() {
-  if (!is_slow()) {
-    return false;
-  }
+  if (!is_slow()) return false;
   if (chunks_until_try_ != 0) {
     --chunks_until_try_;
     return false;
@@ -65,19 +59,13 @@ bool PackingPolicy::ShouldTry() {
 }
 
 ChunkPacker::~ChunkPacker() {
-  if (compressor_ != nullptr) {
-    FindZstd()->free_compressor(compressor_);
-  }
+  if (compressor_ != nullptr) FindZstd()->free_compressor(compressor_);
 }
 
 std::span<const std::byte> ChunkPacker::Pack(std::span<const std::byte> bytes) {
   if (!always_ && !policy_.ShouldPack()) {
-    if (policy_.ShouldTry()) {
-      (void)TryPack(bytes.first(std::min(bytes.size(), kSampleBytes)));
-    }
-    if (!policy_.ShouldPack()) {
-      return {};
-    }
+    if (policy_.ShouldTry()) (void)TryPack(bytes.first(std::min(bytes.size(), kSampleBytes)));
+    if (!policy_.ShouldPack()) return {};
   }
   const size_t packed_bytes = TryPack(bytes);
   return packed_bytes < bytes.size() ? std::span(packed_.get(), packed_bytes)
@@ -87,9 +75,7 @@ std::span<const std::byte> ChunkPacker::Pack(std::span<const std::byte> bytes) {
 // How many bytes are in packed_; as many as there were where they would not be fewer.
 size_t ChunkPacker::TryPack(std::span<const std::byte> bytes) {
   const Zstd* zstd = FindZstd();
-  if (zstd == nullptr) {
-    return bytes.size();
-  }
+  if (zstd == nullptr) return bytes.size();
   const auto pack = [&] {
     return zstd->compress(compressor_, packed_.get(), bytes.size() - 1, bytes.data(), bytes.size(),
                           kLevel);
@@ -97,41 +83,31 @@ size_t ChunkPacker::TryPack(std::span<const std::byte> bytes) {
   if (compressor_ == nullptr) {
     compressor_ = zstd->create_compressor();
     packed_ = std::make_unique_for_overwrite<std::byte[]>(kMaxChunkBytes);
-    if (compressor_ == nullptr) {
-      return bytes.size();
-    }
+    if (compressor_ == nullptr) return bytes.size();
     (void)pack();  // memory that it touches first would count otherwise
   }
   const PackingPolicy::Ns started = ThreadTime();
   size_t packed_bytes = pack();
-  if (zstd->is_error(packed_bytes) != 0) {  // it has no room, for one
+  if (zstd->is_error(packed_bytes) != 0)  // it has no room, for one
     packed_bytes = bytes.size();
-  }
   policy_.Tried(bytes.size(), packed_bytes, ThreadTime() - started);
   return packed_bytes;
 }
 
 ChunkUnpacker::~ChunkUnpacker() {
-  if (decompressor_ != nullptr) {
-    FindZstd()->free_decompressor(decompressor_);
-  }
+  if (decompressor_ != nullptr) FindZstd()->free_decompressor(decompressor_);
 }
 
 std::span<std::byte> ChunkUnpacker::Room(size_t bytes) {
-  if (packed_ == nullptr) {
-    packed_ = std::make_unique_for_overwrite<std::byte[]>(kMaxChunkBytes);
-  }
+  if (packed_ == nullptr) packed_ = std::make_unique_for_overwrite<std::byte[]>(kMaxChunkBytes);
   return {packed_.get(), bytes};
 }
 
 Status ChunkUnpacker::Unpack(size_t packed_bytes, std::span<std::byte> into) {
   const Zstd* zstd = FindZstd();
-  if (zstd != nullptr && decompressor_ == nullptr) {
-    decompressor_ = zstd->create_decompressor();
-  }
-  if (zstd == nullptr || decompressor_ == nullptr) {
+  if (zstd != nullptr && decompressor_ == nullptr) decompressor_ = zstd->create_decompressor();
+  if (zstd == nullptr || decompressor_ == nullptr)
     return {Code::kUnsupported, "chunk: compressed, and there is no libzstd.so.1 here"};
-  }
   const size_t bytes =
       zstd->decompress(decompressor_, into.data(), into.size(), packed_.get(), packed_bytes);
   if (zstd->is_error(bytes) != 0 || bytes != into.size()) {

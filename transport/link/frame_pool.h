@@ -35,11 +35,10 @@ class FramePool {
   void Give(std::unique_ptr<FrameBuffer>&& frame) {
     FrameAccess::Reset(*frame);
     if (FrameAccess::CapacityBytes(*frame) == kBatchRoomBytes + sizeof(FrameHeader) &&
-        at_hand_ == nullptr) [[likely]] {
+        at_hand_ == nullptr) [[likely]]
       at_hand_ = std::move(frame);
-    } else {
+    else
       GiveToClass(std::move(frame));
-    }
   }
   static size_t Capacity(size_t record_bytes);
 

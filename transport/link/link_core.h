@@ -57,9 +57,8 @@ class LinkCore {
   // liveness.cc
   void ExpectNews() {
     stirred_.store(true, std::memory_order_relaxed);
-    if (is_idle_.load(std::memory_order_relaxed)) [[unlikely]] {
+    if (is_idle_.load(std::memory_order_relaxed)) [[unlikely]]
       EndIdle();
-    }
   }
   // service.cc
   void Close(const Status& why);

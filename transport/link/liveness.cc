@@ -25,22 +25,15 @@ bool LinkCore::HasUnacknowledgedLocked() const {
 // Service thread. True: nobody needs to know whether the peer is there.
 bool LinkCore::FallIdleLocked(Clock::time_point now) {
   const bool may_be_idle = options_.idle_after_ms != 0;
-  if (!may_be_idle || stirred_.exchange(false) || awaits_answer_ || HasUnacknowledgedLocked()) {
+  if (!may_be_idle || stirred_.exchange(false) || awaits_answer_ || HasUnacknowledgedLocked())
     stirred_at_ = now;
-  }
   const bool was_expecting = std::exchange(
       is_expecting_, now < stirred_at_ + milliseconds(options_.idle_after_ms) || !may_be_idle);
-  if (is_expecting_ && !was_expecting) {
-    expecting_since_ = now;
-  }
-  if (is_expecting_ || !reader_waits_ || backlog_) {
-    return false;
-  }
+  if (is_expecting_ && !was_expecting) expecting_since_ = now;
+  if (is_expecting_ || !reader_waits_ || backlog_) return false;
   is_idle_ = true;
   // Who stirs or stops to wait looks at is_idle_ behind that.
-  if (stirred_ || !reader_waits_) {
-    is_idle_ = false;
-  }
+  if (stirred_ || !reader_waits_) is_idle_ = false;
   return is_idle_;
 }
 
@@ -59,9 +52,7 @@ void LinkCore::EndIdleLocked() {
 // When to look again.
 Clock::time_point LinkCore::TendLiveness(Lock& lock) {
   Clock::time_point now = Clock::now();
-  if (FallIdleLocked(now)) {
-    return Clock::time_point::max();
-  }
+  if (FallIdleLocked(now)) return Clock::time_point::max();
   const auto heartbeat = milliseconds(options_.heartbeat_ms);
   Clock::time_point beat = last_sent_.load() + heartbeat;
   if (now >= beat) {
@@ -71,13 +62,9 @@ Clock::time_point LinkCore::TendLiveness(Lock& lock) {
     lock.unlock();
     Drained drained = DrainLog();
     lock.lock();
-    if (drained == Drained::kBlocked) {
-      backlog_ = true;
-    }
+    if (drained == Drained::kBlocked) backlog_ = true;
   }
-  if (phase_ != Phase::kAttached) {
-    return now;
-  }
+  if (phase_ != Phase::kAttached) return now;
   return is_expecting_ ? std::min(beat, CheckSilence(now)) : beat;
 }
 
@@ -88,20 +75,15 @@ Clock::time_point LinkCore::CheckSilence(Clock::time_point now) {
       options_.is_client ? options_.silence_ms : std::max(options_.grace_ms, options_.silence_ms);
   const Clock::time_point since = std::max(last_heard_.load(), expecting_since_);
   const Clock::time_point due = since + milliseconds(limit_ms);
-  if (now < due) {
-    return due;
-  }
-  if (log_->WaitReadable(now)) {
-    return now + kUnreadSlice;
-  }
+  if (now < due) return due;
+  if (log_->WaitReadable(now)) return now + kUnreadSlice;
   const auto silent = std::chrono::duration_cast<milliseconds>(now - since).count();
   Status why(Code::kTimeout, log_->PeerName() + ": silent for " + std::to_string(silent) +
                                  " ms (limit " + std::to_string(limit_ms) + " ms)");
-  if (options_.is_client) {
+  if (options_.is_client)
     BreakLocked(why);
-  } else {
+  else
     RequestCloseLocked({Code::kDisconnected, why.message()}, /*tell_peer=*/true);
-  }
   return now;
 }
 
@@ -112,9 +94,8 @@ bool LinkCore::WaitReadable(Clock::time_point deadline, int wake_fd) {
   waits = true;
   const bool is_readable = reader_->WaitReadable(deadline, wake_fd);
   waits = false;
-  if (is_idle_) [[unlikely]] {
+  if (is_idle_) [[unlikely]]
     EndIdle();
-  }
   return is_readable;
 }
 

@@ -35,13 +35,9 @@ Status LinkCore::Pump(Clock::time_point deadline, int wake_fd) {
   PumpScope scope(pump_thread_);
   bool is_readable = false;
   for (;;) {
-    if (phase_ >= Phase::kClosing) {
-      return Closed();
-    }
+    if (phase_ >= Phase::kClosing) return Closed();
     if (!HasReader() && !RefreshReader()) {
-      if (WaitAttached(deadline, wake_fd)) {
-        continue;
-      }
+      if (WaitAttached(deadline, wake_fd)) continue;
       return {Code::kTimeout, "link: not connected"};
     }
     // A caller that waits for its answer: the question has just left, and where spins are in vain,
@@ -60,9 +56,7 @@ Status LinkCore::Pump(Clock::time_point deadline, int wake_fd) {
     }
     if (*got == 0) {
       is_readable = WaitReadable(deadline, wake_fd);
-      if (is_readable) {
-        continue;
-      }
+      if (is_readable) continue;
       return {Code::kTimeout, "link: nothing came"};
     }
     received_bytes_ += *got;
@@ -75,12 +69,8 @@ Status LinkCore::Pump(Clock::time_point deadline, int wake_fd) {
       return Closed();
     }
     AcknowledgeIfDue();
-    if (std::exchange(is_asked_, false)) {
-      SendControl();
-    }
-    if (any) {
-      return {};
-    }
+    if (std::exchange(is_asked_, false)) SendControl();
+    if (any) return {};
   }
 }
 
@@ -93,9 +83,7 @@ bool LinkCore::RefreshReader() {
     reader_generation_ = generation_;
     received_bytes_ = 0;
   }
-  if (reader_ != nullptr && received_ == nullptr) {
-    received_.reset(new std::byte[kReceiveBytes]);
-  }
+  if (reader_ != nullptr && received_ == nullptr) received_.reset(new std::byte[kReceiveBytes]);
   return reader_ != nullptr;
 }
 
@@ -105,9 +93,7 @@ bool LinkCore::WaitAttached(Clock::time_point deadline, int wake_fd) {
   eventfd_read(
       pump_wake_fd_,
       &count);  // before the look at the phase: a change after it sets the descriptor again
-  if (attached() || phase_ >= Phase::kClosing) {
-    return true;
-  }
+  if (attached() || phase_ >= Phase::kClosing) return true;
   std::array<pollfd, 2> fds = {{{pump_wake_fd_, POLLIN, 0}, {wake_fd, POLLIN, 0}}};
   PollUntil({fds.data(), wake_fd < 0 ? 1u : 2u}, deadline);
   return fds[0].revents != 0;
@@ -125,13 +111,9 @@ Result<size_t> LinkCore::ReceiveSpinning(Clock::time_point deadline, int wake_fd
   SpinPolicy& policy = wake_fd < 0 ? answer_spin_ : idle_spin_;
   std::span<std::byte> room = ReceiveRoom();
   Result<size_t> got = reader_->TryReceive(room);
-  if (!got.ok() || *got != 0) {
-    return got;
-  }
+  if (!got.ok() || *got != 0) return got;
   if (budget == SpinPolicy::Ns::zero()) {
-    if (deadline <= Clock::now()) {
-      return got;
-    }
+    if (deadline <= Clock::now()) return got;
     budget = policy.Budget();
   }
   uint32_t turn = 0;
@@ -139,9 +121,7 @@ Result<size_t> LinkCore::ReceiveSpinning(Clock::time_point deadline, int wake_fd
   const uint32_t turns = reader_->LooksAreCheap() ? 64 : 4;
   Spin(policy, budget, [&] {
     pollfd wake{wake_fd, POLLIN, 0};
-    if (wake_fd >= 0 && ++turn % turns == 0 && poll(&wake, 1, 0) > 0) {
-      return true;
-    }
+    if (wake_fd >= 0 && ++turn % turns == 0 && poll(&wake, 1, 0) > 0) return true;
     got = reader_->TryReceive(room);
     return !got.ok() || *got != 0;
   });
@@ -153,20 +133,15 @@ inline Status LinkCore::DeliverBuffered(bool* any) {
   while (received_bytes_ - at >= sizeof(FrameHeader)) {
     FrameHeader header;
     std::memcpy(&header, received_.get() + at, sizeof(header));
-    if (!IsSound(header)) {
-      return CheckFrameHeader(header);  // which says what is wrong
-    }
-    if (header.bytes > received_bytes_ - at) {
-      break;
-    }
+    if (!IsSound(header)) return CheckFrameHeader(header);  // which says what is wrong
+    if (header.bytes > received_bytes_ - at) break;
     FARCALL_TRY(DeliverFrame(header, {received_.get() + at, header.bytes}));
     at += header.bytes;
   }
   *any = at != 0;
   received_bytes_ -= at;
-  if (at != 0 && received_bytes_ != 0) {
+  if (at != 0 && received_bytes_ != 0)
     std::memmove(received_.get(), received_.get() + at, received_bytes_);
-  }
   return {};
 }
 
@@ -180,12 +155,9 @@ inline Status LinkCore::DeliverBuffered(bool* any) {
 }
 
 inline Status LinkCore::DeliverFrame(const FrameHeader& header, std::span<std::byte> frame) {
-  if (!HasRightSum(header, frame)) [[unlikely]] {
+  if (!HasRightSum(header, frame)) [[unlikely]]
     return CheckFrameSum(header, frame);
-  }
-  if (IsNews(header)) {
-    FARCALL_TRY(HandleAcks(header));
-  }
+  if (IsNews(header)) FARCALL_TRY(HandleAcks(header));
   if (heard_generation_ != reader_generation_) {
     heard_generation_ = reader_generation_;
     std::lock_guard lock(mutex_);
@@ -196,19 +168,16 @@ inline Status LinkCore::DeliverFrame(const FrameHeader& header, std::span<std::b
   if (header.seq < expected) {
     return {};
   }  // outside the log, or sent again after we had it
-  if (header.seq != expected || header.chunks_sent < peer_chunks_sent_) [[unlikely]] {
+  if (header.seq != expected || header.chunks_sent < peer_chunks_sent_) [[unlikely]]
     return RefuseFrame(header, expected);
-  }
   std::span<const std::byte> records = frame.subspan(sizeof(FrameHeader));
   RecordCursor all(records);
   RecordView record;
   bool says_goodbye = false;
-  while (all.Next(record)) {
+  while (all.Next(record))
     says_goodbye |= record.header.call == static_cast<uint16_t>(SessionCall::kGoodbye);
-  }
-  if (!all.Done() || all.count() != header.records) {
+  if (!all.Done() || all.count() != header.records)
     return CheckRecords(records, header.records);  // which says what is wrong
-  }
   peer_chunks_sent_ = header.chunks_sent;
   bytes_since_ack_ += frame.size();
   ++frames_in_;
@@ -216,15 +185,11 @@ inline Status LinkCore::DeliverFrame(const FrameHeader& header, std::span<std::b
       header.seq;  // before the call: a resume meanwhile must not ask for this frame again
   stirred_.store(true, std::memory_order_relaxed);
   Status status = observer_.OnFrame({header, records});
-  if (!status.ok() || !says_goodbye) {
-    return status;
-  }
+  if (!status.ok() || !says_goodbye) return status;
   RecordCursor cursor(records);
-  while (cursor.Next(record)) {
-    if (record.header.call == static_cast<uint16_t>(SessionCall::kGoodbye)) {
+  while (cursor.Next(record))
+    if (record.header.call == static_cast<uint16_t>(SessionCall::kGoodbye))
       HandleGoodbye(record.body);
-    }
-  }
   return {};
 }
 
@@ -233,9 +198,7 @@ void LinkCore::HandleGoodbye(std::span<const std::byte> body) {
   auto number = reader.Get<int32_t>();
   std::string reason(reader.GetString());
   bool known = reader.Done() && number > 0 && number <= static_cast<int32_t>(Code::kInternal);
-  if (reason.empty()) {
-    reason = "the peer ended the session";
-  }
+  if (reason.empty()) reason = "the peer ended the session";
   RequestClose({known ? static_cast<Code>(number) : Code::kDisconnected, reason},
                /*tell_peer=*/false);
 }
@@ -253,19 +216,14 @@ void LinkCore::HandleGoodbye(std::span<const std::byte> body) {
 inline Status LinkCore::HandleAcks(const FrameHeader& header) {
   {
     std::lock_guard lock(mutex_);
-    if (header.ack > offered_seq_ || header.chunk_ack > chunk_offered_) [[unlikely]] {
+    if (header.ack > offered_seq_ || header.chunk_ack > chunk_offered_) [[unlikely]]
       return RefuseAcks(header);
-    }
     acks_seen_ = acked_seq_ = std::max(acked_seq_, header.ack);
     chunk_acks_seen_ = chunk_acked_ = std::max(chunk_acked_, header.chunk_ack);
     ReleaseTail();
-    if (chunk_released_ < chunk_acked_) {
-      ReleaseChunks();
-    }
+    if (chunk_released_ < chunk_acked_) ReleaseChunks();
   }
-  if (done_waiting_) {
-    RunDone();
-  }
+  if (done_waiting_) RunDone();
   return {};
 }
 
@@ -277,9 +235,7 @@ void LinkCore::AcknowledgeIfDue() {
     bytes_since_ack_ = 0;
   }
   uint64_t unacked = received_seq_ - stamped;
-  if (unacked >= ack_frames_ || (unacked != 0 && bytes_since_ack_ >= ack_bytes_)) {
-    SendControl();
-  }
+  if (unacked >= ack_frames_ || (unacked != 0 && bytes_since_ack_ >= ack_bytes_)) SendControl();
 }
 
 }  // namespace farcall

@@ -29,21 +29,17 @@ std::unique_ptr<FrameBuffer> LinkCore::TakeBuffer(size_t capacity_bytes) {
   {
     std::lock_guard lock(pool_mutex_);
     std::unique_ptr<FrameBuffer> frame = frames_.Take(capacity_bytes);
-    if (frame != nullptr) {
-      return frame;
-    }
+    if (frame != nullptr) return frame;
   }
   return std::make_unique<FrameBuffer>(FramePool::Capacity(capacity_bytes));
 }
 
 Status LinkCore::SendFrame(std::unique_ptr<FrameBuffer>&& frame) {
   size_t bytes = FrameAccess::Frame(*frame).size();
-  if (bytes > kMaxFrameBytes) [[unlikely]] {
+  if (bytes > kMaxFrameBytes) [[unlikely]]
     return TooLarge(bytes);
-  }
-  if (frame->records() == 0) [[unlikely]] {
+  if (frame->records() == 0) [[unlikely]]
     return Closed();
-  }
   uint64_t seq = 0;
   {
     std::lock_guard order(order_);
@@ -56,16 +52,13 @@ Status LinkCore::SendFrame(std::unique_ptr<FrameBuffer>&& frame) {
     FARCALL_TRY(AppendFrame(std::move(frame), /*closing=*/false, &seq));
   }
   for (;;) {
-    if (DrainLog() != Drained::kBlocked) [[likely]] {
+    if (DrainLog() != Drained::kBlocked) [[likely]]
       return {};
-    }
     const bool may_wait = options_.is_client && !OnPumpThread();
     std::shared_ptr<Channel> channel;
     {
       std::lock_guard lock(mutex_);
-      if (cursor_seq_ <= seq) {
-        channel = log_;
-      }
+      if (cursor_seq_ <= seq) channel = log_;
     }
     if (!may_wait || channel == nullptr) {
       RequestBacklog();
@@ -109,22 +102,17 @@ Status LinkCore::AppendFrame(std::unique_ptr<FrameBuffer>&& frame, bool closing,
   header.chunk_ack = chunk_prefix_;
   header.chunks_sent = chunks_sent_;
   header.records = frame->records();
-  if (sums_frames_) {
-    header.crc32c = Crc32c(0, bytes);
-  }
+  if (sums_frames_) header.crc32c = Crc32c(0, bytes);
   std::lock_guard lock(mutex_);
-  if (phase_ >= Phase::kClosing && !closing) {
-    return why_;
-  }
+  if (phase_ >= Phase::kClosing && !closing) return why_;
   ++next_seq_;
   tail_bytes_ += FrameAccess::CapacityBytes(*frame);
   tail_.PushBack(std::move(frame));
   ack_stamped_ = std::max(ack_stamped_.load(), header.ack);
   chunk_ack_stamped_ = std::max(chunk_ack_stamped_.load(), header.chunk_ack);
   stirred_.store(true, std::memory_order_relaxed);
-  if (is_idle_.load(std::memory_order_relaxed)) [[unlikely]] {
+  if (is_idle_.load(std::memory_order_relaxed)) [[unlikely]]
     EndIdleLocked();
-  }
   return {};
 }
 
@@ -136,9 +124,7 @@ void LinkCore::StampControl() {
   control_.chunk_ack = chunk_prefix_;
   control_.chunks_sent = chunks_sent_;
   control_.flags = std::exchange(ask_wanted_, false) ? kFrameAsks : 0;
-  if (sums_frames_) {
-    control_.crc32c = Crc32c(0, std::as_bytes(std::span(&control_, 1)));
-  }
+  if (sums_frames_) control_.crc32c = Crc32c(0, std::as_bytes(std::span(&control_, 1)));
   ack_stamped_ = std::max(ack_stamped_.load(), control_.ack);
   chunk_ack_stamped_ = std::max(chunk_ack_stamped_.load(), control_.chunk_ack);
   chunk_bytes_unacked_ = 0;
@@ -155,9 +141,8 @@ inline bool LinkCore::GatherLogLocked() {
     write.channel = log_;
     write.generation = generation_;
   }
-  if (control_wanted_ && cursor_bytes_ == 0 && control_sent_bytes_ == sizeof(control_)) {
+  if (control_wanted_ && cursor_bytes_ == 0 && control_sent_bytes_ == sizeof(control_))
     StampControl();
-  }
   if (control_sent_bytes_ < sizeof(control_)) {
     write.parts[write.count++] =
         std::as_bytes(std::span(&control_, 1)).subspan(control_sent_bytes_);
@@ -188,9 +173,7 @@ inline void LinkCore::AdvanceLogLocked(size_t bytes) {
     ++cursor_seq_;
     ++frames_out_;
   }
-  if (tail_first_seq_ <= acked_seq_) {
-    ReleaseTail();
-  }
+  if (tail_first_seq_ <= acked_seq_) ReleaseTail();
 }
 
 // Gives the writer's turn up. Once nothing is left it does so under mutex_: who appends behind that
@@ -213,12 +196,8 @@ LinkCore::Drained LinkCore::DrainLogAsWriter(Lock& turn) {
       return Drained::kBlocked;
     }
     lock.lock();
-    if (write.generation == generation_) {
-      log_is_holding_ = write.channel->IsHolding();
-    }
-    if (has_parts) {
-      AdvanceLogLocked(*sent);
-    }
+    if (write.generation == generation_) log_is_holding_ = write.channel->IsHolding();
+    if (has_parts) AdvanceLogLocked(*sent);
   }
   turn.unlock();
   return Drained::kIdle;
@@ -241,9 +220,7 @@ void LinkCore::ReleaseTail() {
     std::lock_guard pool(pool_mutex_);
     frames_.Give(std::move(frame));
   }
-  if (released) {
-    room_cv_.notify_all();
-  }
+  if (released) room_cv_.notify_all();
 }
 
 void LinkCore::RequestBacklog() {
@@ -259,9 +236,7 @@ void LinkCore::SendControl() {
     std::lock_guard lock(mutex_);
     control_wanted_ = true;
   }
-  if (DrainLog() == Drained::kBlocked) {
-    RequestBacklog();
-  }
+  if (DrainLog() == Drained::kBlocked) RequestBacklog();
 }
 
 size_t LinkCore::TailBytes() {

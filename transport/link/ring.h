@@ -17,9 +17,7 @@ class Ring {
   T& front() { return (*this)[0]; }
 
   void PushBack(T value) {
-    if (count_ == slots_.size()) {
-      Grow();
-    }
+    if (count_ == slots_.size()) Grow();
     (*this)[count_] = std::move(value);
     ++count_;
   }
@@ -34,9 +32,7 @@ class Ring {
  private:
   void Grow() {
     std::vector<T> larger(slots_.empty() ? 64 : slots_.size() * 2);
-    for (size_t i = 0; i < count_; ++i) {
-      larger[i] = std::move((*this)[i]);
-    }
+    for (size_t i = 0; i < count_; ++i) larger[i] = std::move((*this)[i]);
     slots_ = std::move(larger);
     first_ = 0;
   }

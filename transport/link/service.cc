@@ -77,18 +77,10 @@ void LinkCore::Serve() {
     uint64_t ticket = service_ticket_;
     ReportChanges(lock);
     Clock::time_point wake = Clock::time_point::max();
-    if (phase_ == Phase::kAttached) {
-      wake = TendAttached(lock);
-    }
-    if (phase_ == Phase::kDetached) {
-      wake = TendDetached(lock);
-    }
-    if (phase_ == Phase::kClosing) {
-      return Finish(lock);
-    }
-    if (ticket == service_ticket_ && wake > Clock::now()) {
-      service_cv_.wait_until(lock, wake);
-    }
+    if (phase_ == Phase::kAttached) wake = TendAttached(lock);
+    if (phase_ == Phase::kDetached) wake = TendDetached(lock);
+    if (phase_ == Phase::kClosing) return Finish(lock);
+    if (ticket == service_ticket_ && wake > Clock::now()) service_cv_.wait_until(lock, wake);
   }
 }
 
@@ -114,27 +106,19 @@ Clock::time_point LinkCore::TendAttached(Lock& lock) {
     std::shared_ptr<Channel> channel = log_;
     lock.unlock();
     Drained drained = DrainLog();
-    if (drained == Drained::kBlocked) {
-      channel->WaitWritable(Clock::now() + kSlice);
-    }
+    if (drained == Drained::kBlocked) channel->WaitWritable(Clock::now() + kSlice);
     lock.lock();
-    if (drained == Drained::kIdle) {
-      backlog_ = LogPending();
-    }
+    if (drained == Drained::kIdle) backlog_ = LogPending();
   }
-  if (phase_ != Phase::kAttached) {
-    return Clock::now();
-  }
+  if (phase_ != Phase::kAttached) return Clock::now();
   Clock::time_point alive = TendLiveness(lock);
-  if (phase_ != Phase::kAttached || !lanes_wanted_ || lanes_open_) {
+  if (phase_ != Phase::kAttached || !lanes_wanted_ || lanes_open_)
     return backlog_ ? Clock::now() : alive;
-  }
   // Lanes of a resumed link are dialled once the peer is known to have taken the log: its first
   // frame says so.
   Clock::time_point now = Clock::now();
-  if (reconnects_ != 0 && heard_generation_ != generation_ && !log_->WaitReadable(now)) {
+  if (reconnects_ != 0 && heard_generation_ != generation_ && !log_->WaitReadable(now))
     return backlog_ ? now : std::min(alive, now + kSlice);
-  }
   DialLanes(lock);
   return now;
 }
@@ -151,12 +135,8 @@ Clock::time_point LinkCore::TendDetached(Lock& lock) {
         /*tell_peer=*/false);
     return now;
   }
-  if (!options_.is_client || reconnect_ == nullptr) {
-    return end;
-  }
-  if (now >= next_dial_) {
-    Redial(lock);
-  }
+  if (!options_.is_client || reconnect_ == nullptr) return end;
+  if (now >= next_dial_) Redial(lock);
   return std::min(end, next_dial_);
 }
 
@@ -165,13 +145,10 @@ void LinkCore::Redial(Lock& lock) {
   uint64_t chunks = chunk_prefix_;
   lock.unlock();
   Result<Link::Reconnected> again = reconnect_(LinkRole::kLog, 0, seq, chunks);
-  if (again.ok()) {
+  if (again.ok())
     AttachLog(std::move(again->channel), again->peer_received_seq, again->peer_received_chunks);
-  }
   lock.lock();
-  if (again.ok() || phase_ != Phase::kDetached) {
-    return;
-  }
+  if (again.ok() || phase_ != Phase::kDetached) return;
   if (IsFinal(again.status().code())) {
     Status why(again.status().code(), "link lost (" + break_why_.message() +
                                           ") and not resumed: " + again.status().message());
@@ -183,20 +160,14 @@ void LinkCore::Redial(Lock& lock) {
 
 void LinkCore::Close(const Status& why) {
   RequestClose(why, /*tell_peer=*/true);
-  if (OnOwnThread()) {
-    return;
-  }
+  if (OnOwnThread()) return;
   Lock lock(mutex_);
   Clock::time_point limit = Clock::now() + kCloseLimit;
-  while (phase_ != Phase::kClosed && Clock::now() < limit) {
-    closed_cv_.wait_until(lock, limit);
-  }
+  while (phase_ != Phase::kClosed && Clock::now() < limit) closed_cv_.wait_until(lock, limit);
 }
 
 Status LinkCore::Closed() {
-  if (phase_ < Phase::kClosing) {
-    return {};
-  }
+  if (phase_ < Phase::kClosing) return {};
   std::lock_guard lock(mutex_);
   return why_;
 }
@@ -207,9 +178,7 @@ void LinkCore::RequestClose(const Status& why, bool tell_peer) {
 }
 
 void LinkCore::RequestCloseLocked(const Status& why, bool tell_peer) {
-  if (phase_ >= Phase::kClosing) {
-    return;
-  }
+  if (phase_ >= Phase::kClosing) return;
   why_ = why.ok()
              ? Status(Code::kDisconnected, why.message().empty() ? "session closed" : why.message())
              : why;
@@ -246,13 +215,9 @@ void LinkCore::Finish(Lock& lock) {
       appended = AppendFrame(std::move(frame), /*closing=*/true, &seq);
     }
     lock.lock();
-    if (appended.ok()) {
-      Flush(lock);
-    }
+    if (appended.ok()) Flush(lock);
   }
-  if (log_ != nullptr || !lanes_.empty()) {
-    BreakLocked(why_);
-  }
+  if (log_ != nullptr || !lanes_.empty()) BreakLocked(why_);
   Status why = why_;
   lock.unlock();
   DropAll();
@@ -284,13 +249,10 @@ void LinkCore::Flush(Lock& lock) {
     bool log_pending = LogPending();
     lock.unlock();
     Drained drained = log_pending ? DrainLog() : Drained::kIdle;
-    if (drained == Drained::kBlocked) {
-      channel->WaitWritable(Clock::now() + kSlice);
-    }
+    if (drained == Drained::kBlocked) channel->WaitWritable(Clock::now() + kSlice);
     lock.lock();
-    if (drained == Drained::kIdle && !LogPending()) {
+    if (drained == Drained::kIdle && !LogPending())
       room_cv_.wait_until(lock, Clock::now() + kSlice);
-    }
   }
 }
 
@@ -300,13 +262,9 @@ void LinkCore::DropAll() {
   {
     std::unique_lock log_turn(log_writer_);
     std::vector<Lock> lane_turns;
-    for (const auto& lane : lanes_) {
-      lane_turns.emplace_back(lane->writer);
-    }
+    for (const auto& lane : lanes_) lane_turns.emplace_back(lane->writer);
     std::lock_guard lock(mutex_);
-    for (const auto& lane : lanes_) {
-      lane->writing_seq = 0;
-    }
+    for (const auto& lane : lanes_) lane->writing_seq = 0;
     uint64_t acked = chunk_acked_;
     chunk_cursor_ = chunk_next_;
     chunk_acked_ = chunk_next_ - 1;

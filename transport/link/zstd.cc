@@ -14,9 +14,7 @@ bool Resolve(void* library, const char* name, Function* into) {
 
 const Zstd* Load() {
   void* library = dlopen("libzstd.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    return nullptr;
-  }
+  if (library == nullptr) return nullptr;
   static Zstd zstd;
   const bool has_all = Resolve(library, "ZSTD_createCCtx", &zstd.create_compressor) &&
                        Resolve(library, "ZSTD_freeCCtx", &zstd.free_compressor) &&

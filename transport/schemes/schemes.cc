@@ -33,9 +33,7 @@ std::array<Transport, 6> g_transports = {{
 Status NotBuiltIn(const Url& url) {
   std::string have;
   for (const Transport& transport : g_transports) {
-    if (transport.dial == nullptr && transport.listen == nullptr) {
-      continue;
-    }
+    if (transport.dial == nullptr && transport.listen == nullptr) continue;
     have.append(have.empty() ? "" : ", ").append(transport.scheme).append("://");
   }
   return {Code::kUnsupported, "endpoint \"" + url.text + "\": transport \"" + url.scheme +
@@ -59,9 +57,7 @@ void AddTransport(std::string_view scheme, Dialer dial, Opener listen) {
 
 Result<std::unique_ptr<Channel>> Dial(std::string_view text, Clock::time_point deadline) {
   Result<Url> url = ParseUrl(text);
-  if (!url.ok()) {
-    return url.status();
-  }
+  if (!url.ok()) return url.status();
   const Transport* transport = Find(url->scheme);
   const Dialer dial = transport == nullptr ? nullptr : transport->dial.load();
   return dial == nullptr ? NotBuiltIn(*url) : dial(*url, deadline);
@@ -69,9 +65,7 @@ Result<std::unique_ptr<Channel>> Dial(std::string_view text, Clock::time_point d
 
 Result<std::unique_ptr<Listener>> Listen(std::string_view text) {
   Result<Url> url = ParseUrl(text);
-  if (!url.ok()) {
-    return url.status();
-  }
+  if (!url.ok()) return url.status();
   const Transport* transport = Find(url->scheme);
   const Opener listen = transport == nullptr ? nullptr : transport->listen.load();
   return listen == nullptr ? NotBuiltIn(*url) : listen(*url);

@@ -23,17 +23,13 @@ Status SendDescriptors(int socket, std::span<const int> descriptors, const std::
   header->cmsg_type = SCM_RIGHTS;
   header->cmsg_len = CMSG_LEN(descriptors.size_bytes());
   std::memcpy(CMSG_DATA(header), descriptors.data(), descriptors.size_bytes());
-  if (sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == 1) {
-    return {};
-  }
+  if (sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == 1) return {};
   return {Code::kUnavailable, peer + ": shared memory cannot be offered: " + strerror(errno)};
 }
 
 size_t DescriptorsOf(const cmsghdr& header, std::array<int, kMaxSentDescriptors>* descriptors) {
   descriptors->fill(-1);
-  if (header.cmsg_level != SOL_SOCKET || header.cmsg_type != SCM_RIGHTS) {
-    return 0;
-  }
+  if (header.cmsg_level != SOL_SOCKET || header.cmsg_type != SCM_RIGHTS) return 0;
   const size_t count = (header.cmsg_len - CMSG_LEN(0)) / sizeof(int);
   std::memcpy(descriptors->data(), CMSG_DATA(&header),
               std::min(count, kMaxSentDescriptors) * sizeof(int));
@@ -41,23 +37,18 @@ size_t DescriptorsOf(const cmsghdr& header, std::array<int, kMaxSentDescriptors>
 }
 
 DescriptorQueue::~DescriptorQueue() {
-  for (const int descriptor : waiting_) {
-    close(descriptor);
-  }
+  for (const int descriptor : waiting_) close(descriptor);
 }
 
 void DescriptorQueue::Keep(const cmsghdr& header) {
   std::array<int, kMaxSentDescriptors> came;
   DescriptorsOf(header, &came);
   for (const int descriptor : came) {
-    if (descriptor < 0) {
-      continue;
-    }
-    if (waiting_.size() < kMaxWaiting) {
+    if (descriptor < 0) continue;
+    if (waiting_.size() < kMaxWaiting)
       waiting_.push_back(descriptor);
-    } else {
+    else
       close(descriptor);
-    }
   }
 }
 

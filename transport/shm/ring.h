@@ -57,9 +57,7 @@ bool SleepForData(Words& words, uint64_t head, uint32_t* sleep) {
 template <typename Words>
 void WakeWriter(Words& words) {
   words.Fence();
-  if (words.LoadWriterSleep() != 0) {
-    words.WakeHeadWaiters();
-  }
+  if (words.LoadWriterSleep() != 0) words.WakeHeadWaiters();
 }
 
 // Sleeps while the reader's head is `head`.
@@ -67,9 +65,7 @@ template <typename Words>
 void SleepForRoom(Words& words, uint64_t head) {
   words.StoreWriterSleep(1);
   words.Fence();
-  if (words.LoadHead() == head) {
-    words.WaitWhileHead(head);  // compares once more as it falls asleep
-  }
+  if (words.LoadHead() == head) words.WaitWhileHead(head);  // compares once more as it falls asleep
   words.StoreWriterSleep(0);
 }
 

@@ -22,9 +22,7 @@ Status Failed(const char* doing) {
 
 Result<int> MakeFile(size_t ring_bytes) {
   const int fd = memfd_create("farcall-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (fd < 0) {
-    return Failed("memfd_create");
-  }
+  if (fd < 0) return Failed("memfd_create");
   if (ftruncate(fd, static_cast<off_t>(kRingOffset + ring_bytes)) != 0) {
     const Status failed = Failed("ftruncate");
     close(fd);
@@ -35,9 +33,7 @@ Result<int> MakeFile(size_t ring_bytes) {
 
 Status Seal(int fd, bool is_own) {
   const int seals = kSizeSeals | F_SEAL_SEAL;
-  if (is_own && fcntl(fd, F_ADD_SEALS, seals | kFutureWrite) == 0) {
-    return {};
-  }
+  if (is_own && fcntl(fd, F_ADD_SEALS, seals | kFutureWrite) == 0) return {};
   return fcntl(fd, F_ADD_SEALS, seals) == 0 ? Status() : Failed("F_ADD_SEALS");
 }
 
@@ -45,9 +41,8 @@ Status Seal(int fd, bool is_own) {
 Result<size_t> CheckFile(int fd) {
   struct stat status {};
   const int seals = fcntl(fd, F_GET_SEALS);
-  if (seals < 0 || (seals & kSizeSeals) != kSizeSeals || fstat(fd, &status) != 0) {
+  if (seals < 0 || (seals & kSizeSeals) != kSizeSeals || fstat(fd, &status) != 0)
     return Status(Code::kMalformed, "shared memory: the server's ring is no sealed memory");
-  }
   const auto bytes = static_cast<uint64_t>(status.st_size);
   const uint64_t ring_bytes = bytes - kRingOffset;
   if (bytes < kRingOffset + kMinRingBytes || bytes > kRingOffset + kMaxRingBytes ||
@@ -61,24 +56,18 @@ Result<size_t> CheckFile(int fd) {
 }  // namespace
 
 RingMapping::~RingMapping() {
-  if (words_ != nullptr) {
-    munmap(words_, kRingOffset + ring_bytes_);
-  }
+  if (words_ != nullptr) munmap(words_, kRingOffset + ring_bytes_);
 }
 
 Result<RingMapping> RingMapping::Map(int fd, size_t ring_bytes, bool writable) {
   const size_t bytes = kRingOffset + ring_bytes;
   void* memory =
       mmap(nullptr, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
-  if (memory == MAP_FAILED) {
-    return Failed("mmap");
-  }
+  if (memory == MAP_FAILED) return Failed("mmap");
   RingMapping mapping;
   mapping.words_ = static_cast<RingWords*>(memory);
   mapping.ring_bytes_ = ring_bytes;
-  if (madvise(memory, bytes, MADV_DONTFORK) != 0) {
-    return Failed("MADV_DONTFORK");
-  }
+  if (madvise(memory, bytes, MADV_DONTFORK) != 0) return Failed("MADV_DONTFORK");
   return mapping;
 }
 
@@ -94,15 +83,10 @@ Result<OfferedRings> MakeRings(size_t ring_bytes) {
     return Seal(*fd, is_own);
   };
   Status status = make(&made.descriptors[0], &made.rings.peer, false);
-  if (status.ok()) {
-    status = make(&made.descriptors[1], &made.rings.own, true);
-  }
+  if (status.ok()) status = make(&made.descriptors[1], &made.rings.own, true);
   if (!status.ok()) {
-    for (int fd : made.descriptors) {
-      if (fd >= 0) {
-        close(fd);
-      }
-    }
+    for (int fd : made.descriptors)
+      if (fd >= 0) close(fd);
     return status;
   }
   made.rings.own.words()->magic = kRingMagic;

@@ -42,29 +42,21 @@ class ShmChannel final : public Channel {
     Attach(std::move(rings));
   }
   ~ShmChannel() override {
-    if (fd_ >= 0) {
-      close(fd_);
-    }
+    if (fd_ >= 0) close(fd_);
   }
 
   Result<size_t> TrySend(std::span<const std::span<const std::byte>> parts) override {
-    if (has_ended_ || is_closed_) {
-      return Ended();
-    }
+    if (has_ended_ || is_closed_) return Ended();
     if (!has_rings_.load(std::memory_order_acquire)) {
       std::lock_guard lock(offer_mutex_);
       FARCALL_TRY(LookForOffer());
-      if (!has_rings_) {
-        return SendOnSocket(parts);
-      }
+      if (!has_rings_) return SendOnSocket(parts);
     }
     size_t total = 0;
     for (std::span<const std::byte> part : parts) {
       while (!part.empty()) {
         Result<size_t> room = Room();
-        if (!room.ok()) {
-          return room;
-        }
+        if (!room.ok()) return room;
         if (*room == 0) {
           Publish();
           return total;
@@ -74,9 +66,7 @@ class ShmChannel final : public Channel {
         part = part.subspan(bytes);
         total += bytes;
         // A batch is told of once; of what is long the other side reads the beginning meanwhile.
-        if (bytes == kStrideBytes) {
-          Publish();
-        }
+        if (bytes == kStrideBytes) Publish();
       }
     }
     Publish();
@@ -84,9 +74,7 @@ class ShmChannel final : public Channel {
   }
 
   Result<size_t> TryReceive(std::span<std::byte> into) override {
-    if (is_closed_) {
-      return Ended();
-    }
+    if (is_closed_) return Ended();
     if (!has_rings_.load(std::memory_order_acquire)) {
       std::lock_guard lock(offer_mutex_);
       return ReceiveOnSocket(into);
@@ -102,9 +90,7 @@ class ShmChannel final : public Channel {
                                             " bytes are said to be in a ring of " +
                                             std::to_string(ring_bytes));
       }
-      if (there == 0) {
-        break;
-      }
+      if (there == 0) break;
       const size_t bytes = std::min({into.size(), static_cast<size_t>(there), kStrideBytes});
       CopyOut(head, into.first(bytes));
       into = into.subspan(bytes);
@@ -114,9 +100,7 @@ class ShmChannel final : public Channel {
       Words words(*this);
       WakeWriter(words);
     }
-    if (total == 0 && has_ended && !into.empty()) {
-      return Ended();
-    }
+    if (total == 0 && has_ended && !into.empty()) return Ended();
     return total;
   }
 
@@ -124,22 +108,14 @@ class ShmChannel final : public Channel {
     while (!has_rings_.load(std::memory_order_acquire)) {
       std::array<pollfd, 2> fds = {{{fd_, POLLIN, 0}, {wake_fd, POLLIN, 0}}};
       PollUntil({fds.data(), wake_fd < 0 ? 1u : 2u}, deadline);
-      if (fds[0].revents == 0) {
-        return is_closed_;
-      }
+      if (fds[0].revents == 0) return is_closed_;
       std::lock_guard lock(offer_mutex_);
-      if (!LookForOffer().ok() || !has_rings_) {
-        return true;
-      }
+      if (!LookForOffer().ok() || !has_rings_) return true;
     }
     Words words(*this, deadline, wake_fd);
     while (!IsReadable()) {
-      if (words.is_woken) {
-        return false;
-      }
-      if (deadline <= Clock::now()) {
-        return HasHungUp();
-      }
+      if (words.is_woken) return false;
+      if (deadline <= Clock::now()) return HasHungUp();
       SleepForData(words, head_.load(std::memory_order_relaxed), &sleep_);
     }
     return true;
@@ -154,13 +130,9 @@ class ShmChannel final : public Channel {
     for (;;) {
       const uint64_t head = rings_.peer.words()->head.load(std::memory_order_acquire);
       // Also where that is no position: TrySend says so.
-      if (is_closed_ || has_ended_ || tail_.load() - head != rings_.own.ring_bytes()) {
-        return true;
-      }
+      if (is_closed_ || has_ended_ || tail_.load() - head != rings_.own.ring_bytes()) return true;
       const Clock::time_point now = Clock::now();
-      if (HasHungUp() || deadline <= now) {
-        return has_ended_;
-      }
+      if (HasHungUp() || deadline <= now) return has_ended_;
       const Clock::duration left =
           deadline < now + kRoomSlice ? deadline - now : Clock::duration(kRoomSlice);
       Words words(*this);
@@ -170,18 +142,13 @@ class ShmChannel final : public Channel {
   }
 
   void Close() override {
-    if (is_closed_.exchange(true)) {
-      return;
-    }
+    if (is_closed_.exchange(true)) return;
     shutdown(fd_, SHUT_RDWR);
-    if (has_rings_.load(std::memory_order_acquire)) {
+    if (has_rings_.load(std::memory_order_acquire))
       FutexWake(rings_.peer.words()->head);  // whoever waits for room on this side
-    }
   }
   void Abandon() override {
-    if (fd_ >= 0) {
-      close(fd_);
-    }
+    if (fd_ >= 0) close(fd_);
     fd_ = -1;
     rings_.own.Forget();
     rings_.peer.Forget();
@@ -197,11 +164,8 @@ class ShmChannel final : public Channel {
     return SendDescriptors(fd_, {&descriptor, 1}, peer_);
   }
   int TakeDescriptor() override {
-    while (descriptors_.empty()) {
-      if (!TakeBells()) {
-        return -1;
-      }
-    }
+    while (descriptors_.empty())
+      if (!TakeBells()) return -1;
     return descriptors_.Take();
   }
 
@@ -222,9 +186,7 @@ class ShmChannel final : public Channel {
       std::array<pollfd, 2> fds = {{{self.fd_, POLLIN | POLLRDHUP, 0}, {wake_fd, POLLIN, 0}}};
       const bool any = PollUntil({fds.data(), wake_fd < 0 ? 1u : 2u}, deadline);
       is_woken = !any || fds[1].revents != 0;
-      if (fds[0].revents != 0) {
-        self.TakeBells();
-      }
+      if (fds[0].revents != 0) self.TakeBells();
       return fds[0].revents != 0;
     }
 
@@ -267,9 +229,7 @@ class ShmChannel final : public Channel {
 
   void Publish() {
     const uint64_t tail = tail_.load(std::memory_order_relaxed);
-    if (tail == published_) {
-      return;
-    }
+    if (tail == published_) return;
     published_ = tail;
     rings_.own.words()->tail.store(tail, std::memory_order_release);
     Words words(*this);
@@ -281,9 +241,8 @@ class ShmChannel final : public Channel {
     msghdr message{};
     message.msg_iov = vectors.data();
     message.msg_iovlen = std::min(parts.size(), vectors.size());
-    for (size_t i = 0; i < message.msg_iovlen; ++i) {
+    for (size_t i = 0; i < message.msg_iovlen; ++i)
       vectors[i] = {const_cast<std::byte*>(parts[i].data()), parts[i].size()};
-    }
     const ssize_t sent = sendmsg(fd_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     return sent >= 0 ? Result<size_t>(static_cast<size_t>(sent)) : Blocked();
   }
@@ -296,9 +255,7 @@ class ShmChannel final : public Channel {
     message.msg_iov = &vector;
     message.msg_iovlen = 1;
     const ssize_t got = recvmsg(fd_, &message, MSG_PEEK | MSG_DONTWAIT);
-    if (got != 1 || (message.msg_flags & MSG_CTRUNC) == 0) {
-      return {};
-    }
+    if (got != 1 || (message.msg_flags & MSG_CTRUNC) == 0) return {};
     std::byte offer;
     return ReceiveOnSocket({&offer, 1}).status();
   }
@@ -333,31 +290,23 @@ class ShmChannel final : public Channel {
     message.msg_controllen = is_client_ ? control.size() : 0;
     const ssize_t got = recvmsg(fd_, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (got > 0 && is_client_) {
-      if (const cmsghdr* header = CMSG_FIRSTHDR(&message)) {
-        descriptors_.Keep(*header);
-      }
+      if (const cmsghdr* header = CMSG_FIRSTHDR(&message)) descriptors_.Keep(*header);
     }
-    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) {
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR))
       has_ended_.store(true, std::memory_order_release);
-    }
     return got > 0;
   }
 
   bool HasHungUp() {
     pollfd fd{fd_, POLLRDHUP, 0};
-    if (PollUntil({&fd, 1}, Clock::time_point::min()) && fd.revents != 0) {
+    if (PollUntil({&fd, 1}, Clock::time_point::min()) && fd.revents != 0)
       has_ended_.store(true, std::memory_order_release);
-    }
     return has_ended_;
   }
 
   Result<size_t> ReceiveOnSocket(std::span<std::byte> into) {
-    if (into.empty() || has_rings_) {
-      return size_t{0};
-    }
-    if (has_ended_) {
-      return Ended();
-    }
+    if (into.empty() || has_rings_) return size_t{0};
+    if (has_ended_) return Ended();
     alignas(cmsghdr) std::array<char, kDescriptorRoomBytes> control;
     iovec vector{into.data(), into.size()};
     msghdr message{};
@@ -366,17 +315,13 @@ class ShmChannel final : public Channel {
     message.msg_control = control.data();
     message.msg_controllen = control.size();
     const ssize_t got = recvmsg(fd_, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    if (got < 0) {
-      return Blocked();
-    }
+    if (got < 0) return Blocked();
     if (got == 0) {
       has_ended_ = true;
       return Ended();
     }
     const cmsghdr* header = CMSG_FIRSTHDR(&message);
-    if (header == nullptr) {
-      return static_cast<size_t>(got);
-    }
+    if (header == nullptr) return static_cast<size_t>(got);
     FARCALL_TRY(TakeOffer(message, *header));
     // Its byte ends what was received: the kernel puts nothing behind descriptors.
     return static_cast<size_t>(got) - 1;
@@ -396,15 +341,10 @@ class ShmChannel final : public Channel {
     if (count == kMaxSentDescriptors && !is_cut) {
       Result<Rings> rings = MapRings(descriptors);
       status = rings.status();
-      if (rings.ok()) {
-        Attach(std::move(*rings));
-      }
+      if (rings.ok()) Attach(std::move(*rings));
     }
-    for (const int fd : descriptors) {
-      if (fd >= 0) {
-        close(fd);
-      }
-    }
+    for (const int fd : descriptors)
+      if (fd >= 0) close(fd);
     if (!status.ok()) {
       failure_ = status;
       has_ended_.store(true, std::memory_order_release);
@@ -415,16 +355,13 @@ class ShmChannel final : public Channel {
   // ---- of both
 
   Status Ended() const {
-    if (!failure_.ok()) {
-      return failure_;
-    }
+    if (!failure_.ok()) return failure_;
     return {Code::kDisconnected, peer_ + (is_closed_ ? ": connection closed by this side"
                                                      : ": connection closed by the peer")};
   }
   Result<size_t> Blocked() const {
-    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ENOBUFS) {
+    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ENOBUFS)
       return size_t{0};
-    }
     return is_closed_ ? Ended() : Status(Code::kDisconnected, peer_ + ": " + strerror(errno));
   }
 
@@ -457,13 +394,9 @@ Result<std::unique_ptr<Channel>> ServeRings(int fd, size_t ring_bytes) {
   Status status = made.status();
   if (made.ok()) {
     status = SendDescriptors(fd, made->descriptors, peer);
-    for (const int each : made->descriptors) {
-      close(each);
-    }
+    for (const int each : made->descriptors) close(each);
   }
-  if (!status.ok()) {
-    return status;
-  }
+  if (!status.ok()) return status;
   return std::unique_ptr<Channel>(
       std::make_unique<ShmChannel>(fd, std::move(peer), std::move(made->rings)));
 }

@@ -29,9 +29,8 @@ Status Failed(const Url& url, const std::string& what, Code code = Code::kUnavai
 Result<sockaddr_un> AddressOf(const Url& url) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (url.rest.empty() || url.rest[0] != '/') {
+  if (url.rest.empty() || url.rest[0] != '/')
     return Failed(url, "names no path; write shm:///path/of/its/socket", Code::kInvalid);
-  }
   if (url.rest.size() >= sizeof(address.sun_path)) {
     return Failed(url,
                   "a path of " + std::to_string(url.rest.size()) + " bytes; a socket's has " +
@@ -53,9 +52,7 @@ int ConnectOnce(int fd, const sockaddr_un& address) {
 // A killed server's: there is a socket, and nobody listens on it.
 bool IsLeftBehind(const sockaddr_un& address) {
   struct stat status {};
-  if (lstat(address.sun_path, &status) != 0 || !S_ISSOCK(status.st_mode)) {
-    return false;
-  }
+  if (lstat(address.sun_path, &status) != 0 || !S_ISSOCK(status.st_mode)) return false;
   const int fd = MakeSocket();
   const bool is_refused = fd >= 0 && ConnectOnce(fd, address) == ECONNREFUSED;
   close(fd);
@@ -77,17 +74,13 @@ class ShmListener final : public Listener {
         const std::span<const std::byte> state = RingState();
         return MakeSocketChannel(fd, UnixPeerName(fd), {state.begin(), state.end()});
       }
-      if (is_closed_) {
-        return Status(Code::kDisconnected, Url() + ": no longer listening");
-      }
-      if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+      if (is_closed_) return Status(Code::kDisconnected, Url() + ": no longer listening");
+      if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
         return Status(Code::kUnavailable, Url() + ": accept: " + strerror(errno));
-      }
       const bool would_block = errno == EAGAIN || errno == EWOULDBLOCK;
       pollfd poll{fd_, POLLIN, 0};
-      if (would_block && !PollUntil({&poll, 1}, deadline)) {
+      if (would_block && !PollUntil({&poll, 1}, deadline))
         return Status(Code::kTimeout, Url() + ": nobody connected");
-      }
     }
   }
   void Close() override {
@@ -109,27 +102,20 @@ class ShmListener final : public Listener {
 
 Result<std::unique_ptr<Channel>> DialShm(const Url& url, Clock::time_point deadline) {
   Result<sockaddr_un> address = AddressOf(url);
-  if (!address.ok()) {
-    return address.status();
-  }
+  if (!address.ok()) return address.status();
   const int fd = MakeSocket();
-  if (fd < 0) {
-    return Failed(url, std::string("socket: ") + strerror(errno));
-  }
+  if (fd < 0) return Failed(url, std::string("socket: ") + strerror(errno));
   int error = ConnectOnce(fd, *address);
   // A full queue says EAGAIN, and nothing tells when it has room.
   while ((error == EAGAIN || error == EINTR) && Clock::now() < deadline) {
     PollUntil({}, Clock::now() + kRetryPause);
     error = ConnectOnce(fd, *address);
   }
-  if (error == 0) {
-    return AwaitRings(fd, url.rest);
-  }
+  if (error == 0) return AwaitRings(fd, url.rest);
   close(fd);
   std::string message = strerror(error);
-  if (error == ECONNREFUSED || error == ENOENT) {
+  if (error == ECONNREFUSED || error == ENOENT)
     message += "; nothing listens there (is `farcall serve --shm " + url.rest + "` running?)";
-  }
   if (error == EACCES || error == EPERM) {
     message += "; user " + std::to_string(geteuid()) +
                " may not open this socket (a server with a token or --shm-users lets others)";
@@ -139,16 +125,10 @@ Result<std::unique_ptr<Channel>> DialShm(const Url& url, Clock::time_point deadl
 
 Result<std::unique_ptr<Listener>> ListenShm(const Url& url) {
   Result<sockaddr_un> address = AddressOf(url);
-  if (!address.ok()) {
-    return address.status();
-  }
+  if (!address.ok()) return address.status();
   const int fd = MakeSocket();
-  if (fd < 0) {
-    return Failed(url, std::string("socket: ") + strerror(errno));
-  }
-  if (IsLeftBehind(*address)) {
-    unlink(address->sun_path);
-  }
+  if (fd < 0) return Failed(url, std::string("socket: ") + strerror(errno));
+  if (IsLeftBehind(*address)) unlink(address->sun_path);
   // Nobody can connect before it listens, and then only this user.
   if (bind(fd, reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0 ||
       chmod(address->sun_path, 0600) != 0 || listen(fd, SOMAXCONN) != 0) {

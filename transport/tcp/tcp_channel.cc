@@ -75,9 +75,7 @@ class SocketChannel final : public Channel {
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
   }
   ~SocketChannel() override {
-    if (fd_ < 0) {
-      return;
-    }
+    if (fd_ < 0) return;
     // Unread bytes at close(2) would turn the orderly end into a reset, which discards what we sent
     // last.
     std::array<char, 4096> rest;
@@ -89,46 +87,31 @@ class SocketChannel final : public Channel {
   Result<size_t> TrySend(std::span<const std::span<const std::byte>> parts) override {
     std::array<iovec, kMaxParts> vectors;
     size_t count = std::min(parts.size(), kMaxParts);
-    for (size_t i = 0; i < count; ++i) {
+    for (size_t i = 0; i < count; ++i)
       vectors[i] = {const_cast<std::byte*>(parts[i].data()), parts[i].size()};
-    }
     msghdr message{};
     message.msg_iov = vectors.data();
     message.msg_iovlen = count;
     for (;;) {
       ssize_t sent = SendMessage(fd_, message);
-      if (sent >= 0) {
-        return static_cast<size_t>(sent);
-      }
-      if (errno == EINTR) {
-        continue;
-      }
-      if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS) {
-        return size_t{0};
-      }
+      if (sent >= 0) return static_cast<size_t>(sent);
+      if (errno == EINTR) continue;
+      if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS) return size_t{0};
       return Lost("send", errno);
     }
   }
 
   Result<size_t> TryReceive(std::span<std::byte> into) override {
-    if (into.empty()) {
-      return size_t{0};
-    }
+    if (into.empty()) return size_t{0};
     for (;;) {
       ssize_t got = ReceiveNow(fd_, into.data(), into.size());
-      if (got > 0) {
-        return static_cast<size_t>(got);
-      }
+      if (got > 0) return static_cast<size_t>(got);
       if (got == 0) {
         return Status(Code::kDisconnected, closed_ ? peer_ + ": connection closed by this side"
                                                    : peer_ + ": connection closed by the peer");
       }
-      if (errno == EINTR) {
-        continue;
-      }
-      if (errno == EAGAIN || errno == EWOULDBLOCK) {
-        return size_t{0};
-      }
+      if (errno == EINTR) continue;
+      if (errno == EAGAIN || errno == EWOULDBLOCK) return size_t{0};
       return Lost("receive", errno);
     }
   }
@@ -146,14 +129,10 @@ class SocketChannel final : public Channel {
   // The descriptor itself lives until the destructor, so that no waiter ever polls a number that
   // was reused.
   void Close() override {
-    if (!closed_.exchange(true)) {
-      shutdown(fd_, SHUT_RDWR);
-    }
+    if (!closed_.exchange(true)) shutdown(fd_, SHUT_RDWR);
   }
   void Abandon() override {
-    if (fd_ >= 0) {
-      close(fd_);
-    }
+    if (fd_ >= 0) close(fd_);
     fd_ = -1;
   }
   int Descriptor() const override { return fd_; }
@@ -162,18 +141,15 @@ class SocketChannel final : public Channel {
   std::optional<std::chrono::microseconds> RoundTrip() const override {
     tcp_info info{};
     socklen_t bytes = sizeof(info);
-    if (getsockopt(fd_, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0 || info.tcpi_rtt == 0) {
+    if (getsockopt(fd_, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0 || info.tcpi_rtt == 0)
       return std::nullopt;
-    }
     return std::chrono::microseconds(info.tcpi_rtt);
   }
   Result<std::vector<std::byte>> HandOver() override { return state_; }
 
  private:
   Status Lost(const char* doing, int error) const {
-    if (closed_) {
-      return {Code::kDisconnected, peer_ + ": connection closed by this side"};
-    }
+    if (closed_) return {Code::kDisconnected, peer_ + ": connection closed by this side"};
     return {Code::kDisconnected, peer_ + ": " + doing + ": " + ErrorText(error)};
   }
 
@@ -200,24 +176,18 @@ class TcpListener final : public Listener {
         DoNotPaceInsideHost(fd);
         return std::unique_ptr<Channel>(std::make_unique<SocketChannel>(fd, AddressName(address)));
       }
-      if (closed_) {
-        return Status(Code::kDisconnected, url_ + ": no longer listening");
-      }
-      if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+      if (closed_) return Status(Code::kDisconnected, url_ + ": no longer listening");
+      if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
         return Status(Code::kUnavailable, url_ + ": accept: " + ErrorText(errno));
-      }
       pollfd poll{fd_, POLLIN, 0};
       bool would_block =
           errno == EAGAIN || errno == EWOULDBLOCK;  // else this one caller is gone: try the next
-      if (would_block && !PollUntil({&poll, 1}, deadline)) {
+      if (would_block && !PollUntil({&poll, 1}, deadline))
         return Status(Code::kTimeout, url_ + ": nobody connected");
-      }
     }
   }
   void Close() override {
-    if (!closed_.exchange(true)) {
-      shutdown(fd_, SHUT_RDWR);
-    }
+    if (!closed_.exchange(true)) shutdown(fd_, SHUT_RDWR);
   }
   int PollDescriptor() const override { return fd_; }
   std::string Url() const override { return url_; }
@@ -231,9 +201,7 @@ class TcpListener final : public Listener {
 struct AddressList {
   addrinfo* first = nullptr;
   ~AddressList() {
-    if (first != nullptr) {
-      freeaddrinfo(first);
-    }
+    if (first != nullptr) freeaddrinfo(first);
   }
 };
 
@@ -252,16 +220,10 @@ Status Resolve(const Url& url, const HostPort& at, bool passive, AddressList& li
 
 // Connects one address; 0 or an errno.
 int Connect(int fd, const addrinfo& address, Clock::time_point deadline) {
-  if (connect(fd, address.ai_addr, address.ai_addrlen) == 0) {
-    return 0;
-  }
-  if (errno != EINPROGRESS && errno != EINTR) {
-    return errno;
-  }
+  if (connect(fd, address.ai_addr, address.ai_addrlen) == 0) return 0;
+  if (errno != EINPROGRESS && errno != EINTR) return errno;
   pollfd poll{fd, POLLOUT, 0};
-  if (!PollUntil({&poll, 1}, deadline)) {
-    return ETIMEDOUT;
-  }
+  if (!PollUntil({&poll, 1}, deadline)) return ETIMEDOUT;
   int error = 0;
   socklen_t bytes = sizeof(error);
   getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes);
@@ -275,9 +237,8 @@ bool IsInsideHost(int fd) {
   socklen_t own_bytes = sizeof(own), peer_bytes = sizeof(peer);
   if (getsockname(fd, reinterpret_cast<sockaddr*>(&own), &own_bytes) != 0 ||
       getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &peer_bytes) != 0 ||
-      own.ss_family != peer.ss_family) {
+      own.ss_family != peer.ss_family)
     return false;
-  }
   if (own.ss_family == AF_INET) {
     return reinterpret_cast<const sockaddr_in&>(own).sin_addr.s_addr ==
            reinterpret_cast<const sockaddr_in&>(peer).sin_addr.s_addr;
@@ -288,16 +249,13 @@ bool IsInsideHost(int fd) {
 }
 
 void DoNotPaceInsideHost(int fd) {
-  if (IsInsideHost(fd)) {
-    setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
-  }
+  if (IsInsideHost(fd)) setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
 }
 
 Status SetCongestionControl(int fd, const std::string& name) {
   if (CongestionControlOf(fd).empty() || setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(),
-                                                    static_cast<socklen_t>(name.size())) == 0) {
+                                                    static_cast<socklen_t>(name.size())) == 0)
     return {};
-  }
   const Result<std::string> allowed =
       ReadTextFile("/proc/sys/net/ipv4/tcp_allowed_congestion_control");
   std::string names = allowed.ok() ? *allowed : "those of tcp_allowed_congestion_control";
@@ -310,9 +268,7 @@ Status SetCongestionControl(int fd, const std::string& name) {
 
 Status CheckCongestionControl(const std::string& name) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) {
-    return {};  // no IPv4: the connection will tell
-  }
+  if (fd < 0) return {};  // no IPv4: the connection will tell
   Status checked = SetCongestionControl(fd, name);
   close(fd);
   return checked;
@@ -321,17 +277,13 @@ Status CheckCongestionControl(const std::string& name) {
 std::string CongestionControlOf(int fd) {
   std::array<char, 16> name{};  // TCP_CA_NAME_MAX
   socklen_t bytes = name.size();
-  if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), &bytes) != 0) {
-    return {};
-  }
+  if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), &bytes) != 0) return {};
   return {name.data(), strnlen(name.data(), name.size())};
 }
 
 Result<std::unique_ptr<Channel>> DialTcp(const Url& url, Clock::time_point deadline) {
   Result<HostPort> at = ParseHostPort(url);
-  if (!at.ok()) {
-    return at.status();
-  }
+  if (!at.ok()) return at.status();
   if (at->port == 0) {
     return Status(Code::kInvalid, "endpoint \"" + url.text +
                                       "\": port 0 cannot be dialled; name the server's port");
@@ -354,27 +306,20 @@ Result<std::unique_ptr<Channel>> DialTcp(const Url& url, Clock::time_point deadl
     close(fd);
   }
   std::string message = "endpoint \"" + url.text + "\": " + ErrorText(error);
-  if (error == ECONNREFUSED) {
-    message += "; nothing listens there (is `farcall serve` running?)";
-  }
-  if (error == ETIMEDOUT) {
-    message += "; no answer (host down, or a firewall drops the port)";
-  }
+  if (error == ECONNREFUSED) message += "; nothing listens there (is `farcall serve` running?)";
+  if (error == ETIMEDOUT) message += "; no answer (host down, or a firewall drops the port)";
   return Status(error == ETIMEDOUT ? Code::kTimeout : Code::kUnavailable, message);
 }
 
 Result<std::unique_ptr<Listener>> ListenTcp(const Url& url) {
   Result<HostPort> at = ParseHostPort(url);
-  if (!at.ok()) {
-    return at.status();
-  }
+  if (!at.ok()) return at.status();
   AddressList list;
   FARCALL_TRY(Resolve(url, *at, true, list));
   const addrinfo& address = *list.first;
   int fd = socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) {
+  if (fd < 0)
     return Status(Code::kUnavailable, "endpoint \"" + url.text + "\": socket: " + ErrorText(errno));
-  }
   int on = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   sockaddr_storage bound{};
@@ -393,9 +338,8 @@ Result<std::unique_ptr<Listener>> ListenTcp(const Url& url) {
 std::string PeerAddress(int fd) {
   sockaddr_storage address{};
   socklen_t bytes = sizeof(address);
-  if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &bytes) != 0) {
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &bytes) != 0)
     address.ss_family = AF_UNIX;
-  }
   return address.ss_family == AF_UNIX ? UnixPeerName(fd) : AddressName(address);
 }
 
@@ -412,9 +356,8 @@ std::optional<uint32_t> UnixPeerUser(int fd) {
   ucred peer{};
   socklen_t domain_bytes = sizeof(domain), bytes = sizeof(peer);
   if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &domain_bytes) != 0 || domain != AF_UNIX ||
-      getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) {
+      getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0)
     return std::nullopt;
-  }
   return peer.uid;
 }
 

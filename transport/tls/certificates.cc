@@ -46,9 +46,8 @@ std::string TextOf(BIO* bio) {
 Result<PemPair> ToPem(X509* certificate, EVP_PKEY* key) {
   Memory a(BIO_new(BIO_s_mem())), b(BIO_new(BIO_s_mem()));
   if (PEM_write_bio_X509(a.get(), certificate) != 1 ||
-      PEM_write_bio_PrivateKey(b.get(), key, nullptr, nullptr, 0, nullptr, nullptr) != 1) {
+      PEM_write_bio_PrivateKey(b.get(), key, nullptr, nullptr, 0, nullptr, nullptr) != 1)
     return Failed("write a certificate");
-  }
   return PemPair{TextOf(a.get()), TextOf(b.get())};
 }
 
@@ -81,9 +80,8 @@ Certificate NewCertificate(EVP_PKEY* key, const std::string& name, int days) {
       !SetSerial(made.get()) || !SetName(made.get(), name) ||
       X509_set_pubkey(made.get(), key) != 1 ||
       X509_gmtime_adj(X509_getm_notBefore(made.get()), -kEarlierSeconds) == nullptr ||
-      X509_gmtime_adj(X509_getm_notAfter(made.get()), days * kDaySeconds) == nullptr) {
+      X509_gmtime_adj(X509_getm_notAfter(made.get()), days * kDaySeconds) == nullptr)
     return nullptr;
-  }
   return made;
 }
 
@@ -102,15 +100,13 @@ Result<std::string> NamesOf(const CertificateWish& wish) {
     names.append(kind).append(":").append(name);
   };
   for (const std::string& host : wish.hosts) {
-    if (!IsPlain(host)) {
+    if (!IsPlain(host))
       return Status(Code::kInvalid, "\"" + host + "\" is no host: want a DNS name or an address");
-    }
     add(IsAddress(host) ? "IP" : "DNS", host);
   }
   for (const std::string& uri : wish.uris) {
-    if (!IsPlain(uri) || uri.find(':') == std::string::npos) {
+    if (!IsPlain(uri) || uri.find(':') == std::string::npos)
       return Status(Code::kInvalid, "\"" + uri + "\" is no URI: want SCHEME:NAME");
-    }
     add("URI", uri);
   }
   return names;
@@ -146,21 +142,16 @@ Result<PemPair> MakeAuthority(const std::string& name, int days) {
                     "critical,CA:TRUE,pathlen:0") ||
       !AddExtension(certificate, certificate, NID_key_usage, "critical,keyCertSign,cRLSign") ||
       !AddExtension(certificate, certificate, NID_subject_key_identifier, "hash") ||
-      X509_sign(certificate, key.get(), EVP_sha256()) == 0) {
+      X509_sign(certificate, key.get(), EVP_sha256()) == 0)
     return Failed("make an authority");
-  }
   return ToPem(certificate, key.get());
 }
 
 Result<PemPair> IssueCertificate(const PemPair& pem, const CertificateWish& wish) {
   Result<Authority> authority = ReadAuthority(pem);
-  if (!authority.ok()) {
-    return authority.status();
-  }
+  if (!authority.ok()) return authority.status();
   Result<std::string> names = NamesOf(wish);
-  if (!names.ok()) {
-    return names.status();
-  }
+  if (!names.ok()) return names.status();
   X509* issuer = authority->certificate.get();
   Key key(EVP_EC_gen("P-256"));
   Certificate made = key == nullptr ? nullptr : NewCertificate(key.get(), wish.name, wish.days);
@@ -172,9 +163,8 @@ Result<PemPair> IssueCertificate(const PemPair& pem, const CertificateWish& wish
       !AddExtension(certificate, issuer, NID_subject_key_identifier, "hash") ||
       !AddExtension(certificate, issuer, NID_authority_key_identifier, "keyid") ||
       (!names->empty() && !AddExtension(certificate, issuer, NID_subject_alt_name, *names)) ||
-      X509_sign(certificate, authority->key.get(), EVP_sha256()) == 0) {
+      X509_sign(certificate, authority->key.get(), EVP_sha256()) == 0)
     return Failed("issue a certificate");
-  }
   return ToPem(certificate, key.get());
 }
 

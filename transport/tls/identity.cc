@@ -22,9 +22,7 @@ std::string FirstUri(const X509* certificate) {
   std::string uri;
   for (int i = 0; names != nullptr && uri.empty() && i < sk_GENERAL_NAME_num(names); ++i) {
     const GENERAL_NAME* name = sk_GENERAL_NAME_value(names, i);
-    if (name->type == GEN_URI) {
-      uri = TextOf(name->d.uniformResourceIdentifier);
-    }
+    if (name->type == GEN_URI) uri = TextOf(name->d.uniformResourceIdentifier);
   }
   GENERAL_NAMES_free(names);
   return uri;
@@ -41,9 +39,7 @@ std::string CommonName(const X509* certificate) {
 
 std::string CertificateIdentity(const X509* certificate) {
   std::string identity = FirstUri(certificate);
-  if (identity.empty()) {
-    identity = CommonName(certificate);
-  }
+  if (identity.empty()) identity = CommonName(certificate);
   const bool is_whole =
       identity.size() <= kMaxIdentityBytes && identity.find('\0') == std::string::npos;
   return is_whole ? identity : std::string();

@@ -52,9 +52,7 @@ bool ExpandLabel(const EVP_MD* hash, std::span<const std::byte> secret, std::str
   const bool made = HMAC(hash, secret.data(), static_cast<int>(secret.size()), info.data(), at,
                          block.data(), &bytes) != nullptr &&
                     bytes >= out.size();
-  if (made) {
-    std::copy_n(block.begin(), out.size(), out.begin());
-  }
+  if (made) std::copy_n(block.begin(), out.size(), out.begin());
   OPENSSL_cleanse(block.data(), block.size());
   return made;
 }
@@ -116,9 +114,8 @@ Status RecordCipher::Update() {
   const SuiteParts parts = PartsOf(traffic_.suite);
   std::array<unsigned char, EVP_MAX_MD_SIZE> next;
   const std::span<unsigned char> used(next.data(), traffic_.secret.size());
-  if (!ExpandLabel(parts.hash, traffic_.secret, "traffic upd", used)) {
+  if (!ExpandLabel(parts.hash, traffic_.secret, "traffic upd", used))
     return Refused("derive a secret");
-  }
   std::memcpy(traffic_.secret.data(), used.data(), used.size());
   OPENSSL_cleanse(next.data(), next.size());
   traffic_.sequence = 0;
@@ -128,9 +125,8 @@ Status RecordCipher::Update() {
 // Sets the nonce of the next record, and its header as what is authenticated beside it.
 bool RecordCipher::Begin(std::span<const std::byte, kTlsHeaderBytes> header) {
   std::array<unsigned char, 12> nonce = iv_;
-  for (size_t i = 0; i < 8; ++i) {
+  for (size_t i = 0; i < 8; ++i)
     nonce[11 - i] ^= static_cast<unsigned char>(traffic_.sequence >> (8 * i));
-  }
   ++traffic_.sequence;
   int bytes = 0;
   return EVP_CipherInit_ex(context_, nullptr, nullptr, nullptr, nonce.data(), -1) == 1 &&
@@ -142,9 +138,7 @@ Result<size_t> RecordCipher::Seal(TlsContent type,
                                   std::span<const std::span<const std::byte>> parts,
                                   std::byte* out) {
   size_t content = 0;
-  for (const std::span<const std::byte>& part : parts) {
-    content += part.size();
-  }
+  for (const std::span<const std::byte>& part : parts) content += part.size();
   const auto header = HeaderOf(content + 1 + kTlsTagBytes);
   std::memcpy(out, header.data(), header.size());
   std::byte* at = out + header.size();
@@ -156,25 +150,19 @@ Result<size_t> RecordCipher::Seal(TlsContent type,
                                                     static_cast<int>(from.size())) == 1);
     at += bytes;
   };
-  for (const std::span<const std::byte>& part : parts) {
-    take(part);
-  }
+  for (const std::span<const std::byte>& part : parts) take(part);
   const std::byte kind{static_cast<uint8_t>(type)};
   take({&kind, 1});
   int last = 0;
   sealed = sealed && EVP_CipherFinal_ex(context_, Bytes(at), &last) == 1 &&
            EVP_CIPHER_CTX_ctrl(context_, EVP_CTRL_AEAD_GET_TAG, kTlsTagBytes, at) == 1;
-  if (!sealed) {
-    return Refused("seal a record");
-  }
+  if (!sealed) return Refused("seal a record");
   return header.size() + content + 1 + kTlsTagBytes;
 }
 
 Result<RecordCipher::Opened> RecordCipher::Open(std::span<const std::byte> record,
                                                 std::byte* into) {
-  if (record.size() < kTlsHeaderBytes + 1 + kTlsTagBytes) {
-    return Unreadable("is too short");
-  }
+  if (record.size() < kTlsHeaderBytes + 1 + kTlsTagBytes) return Unreadable("is too short");
   const std::span<const std::byte> sealed =
       record.subspan(kTlsHeaderBytes, record.size() - kTlsHeaderBytes - kTlsTagBytes);
   const std::span<const std::byte> tag = record.last(kTlsTagBytes);
@@ -185,20 +173,12 @@ Result<RecordCipher::Opened> RecordCipher::Open(std::span<const std::byte> recor
                       EVP_CIPHER_CTX_ctrl(context_, EVP_CTRL_AEAD_SET_TAG, kTlsTagBytes,
                                           const_cast<std::byte*>(tag.data())) == 1 &&
                       EVP_CipherFinal_ex(context_, Bytes(into) + bytes, &last) == 1;
-  if (!opened) {
-    return Unreadable("is not of these keys: it was changed, or comes at another place");
-  }
+  if (!opened) return Unreadable("is not of these keys: it was changed, or comes at another place");
   size_t content = static_cast<size_t>(bytes);
-  while (content != 0 && into[content - 1] == std::byte{0}) {
-    --content;  // padding
-  }
-  if (content == 0) {
-    return Unreadable("has no type");
-  }
+  while (content != 0 && into[content - 1] == std::byte{0}) --content;  // padding
+  if (content == 0) return Unreadable("has no type");
   Opened result{static_cast<TlsContent>(into[content - 1]), content - 1};
-  if (result.bytes > kMaxTlsPlainBytes) {
-    return Unreadable("is too long");
-  }
+  if (result.bytes > kMaxTlsPlainBytes) return Unreadable("is too long");
   return result;
 }
 

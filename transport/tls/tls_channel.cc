@@ -36,9 +36,7 @@ class TlsChannel final : public Channel {
         writes_(std::move(writes)) {}
 
   ~TlsChannel() override {
-    if (!abandoned_) {
-      SendAlert(kCloseNotify);
-    }
+    if (!abandoned_) SendAlert(kCloseNotify);
     OPENSSL_cleanse(plain_.data(), plain_.size());
   }
 
@@ -48,20 +46,14 @@ class TlsChannel final : public Channel {
     Cursor from{parts};
     for (;;) {
       Result<bool> flushed = FlushLocked();
-      if (!flushed.ok()) {
-        return flushed.status();
-      }
-      if (!*flushed || from.AtEnd()) {
-        return taken;
-      }
+      if (!flushed.ok()) return flushed.status();
+      if (!*flushed || from.AtEnd()) return taken;
       for (size_t i = 0; i < kRecordsAtOnce && !from.AtEnd(); ++i) {
         FARCALL_TRY(UpdateIfDue());
         std::array<std::span<const std::byte>, 8> pieces;
         const size_t count = from.Take(pieces, kMaxTlsPlainBytes);
         Result<size_t> added = Append(TlsContent::kData, {pieces.data(), count});
-        if (!added.ok()) {
-          return added.status();
-        }
+        if (!added.ok()) return added.status();
         taken += *added;
       }
     }
@@ -75,27 +67,17 @@ class TlsChannel final : public Channel {
 
   Result<size_t> TryReceive(std::span<std::byte> into) override {
     while (!into.empty()) {
-      if (plain_at_ < plain_end_) {
-        return TakePlain(into);
-      }
+      if (plain_at_ < plain_end_) return TakePlain(into);
       Result<std::span<const std::byte>> record = NextRecord();
-      if (!record.ok()) {
-        return record.status();
-      }
-      if (record->empty()) {
-        return size_t{0};
-      }
+      if (!record.ok()) return record.status();
+      if (record->empty()) return size_t{0};
       const size_t sealed_bytes =
           record->size() - std::min(record->size(), kTlsHeaderBytes + kTlsTagBytes);
       // What lies behind the content is its type and padding, over which what follows is written.
       const bool is_direct = into.size() >= sealed_bytes;
       Result<size_t> got = OpenRecord(*record, is_direct ? into.data() : Plain());
-      if (!got.ok()) {
-        return got;
-      }
-      if (*got == 0) {
-        continue;
-      }
+      if (!got.ok()) return got;
+      if (*got == 0) continue;
       if (is_direct) {
         NoteBuffered();
         return *got;
@@ -129,12 +111,9 @@ class TlsChannel final : public Channel {
     std::lock_guard lock(write_mutex_);
     FARCALL_TRY(UpdateIfDue());  // a key that the peer asked for: the other process does not know
     Result<bool> flushed = FlushLocked();
-    if (!flushed.ok()) {
-      return flushed.status();
-    }
-    if (!*flushed || plain_at_ < plain_end_ || in_begin_ != in_end_ || !message_.empty()) {
+    if (!flushed.ok()) return flushed.status();
+    if (!*flushed || plain_at_ < plain_end_ || in_begin_ != in_end_ || !message_.empty())
       return Status(Code::kMalformed, PeerName() + ": sends more before it is answered");
-    }
     abandoned_ = true;  // the other process says goodbye
     return EncodeTlsKeys({reads_->traffic(), writes_->traffic()});
   }
@@ -168,16 +147,11 @@ class TlsChannel final : public Channel {
 
   // Seals into out_; returns the bytes of content.
   Result<size_t> Append(TlsContent type, std::span<const std::span<const std::byte>> parts) {
-    if (out_.empty()) {
-      out_.resize((kRecordsAtOnce + 2) * kMaxTlsRecordBytes);
-    }
-    if (out_.size() - out_end_ < kMaxTlsRecordBytes) {
+    if (out_.empty()) out_.resize((kRecordsAtOnce + 2) * kMaxTlsRecordBytes);
+    if (out_.size() - out_end_ < kMaxTlsRecordBytes)
       return Status(Code::kInternal, "tls: no room for a record");
-    }
     Result<size_t> sealed = writes_->Seal(type, parts, out_.data() + out_end_);
-    if (!sealed.ok()) {
-      return sealed;
-    }
+    if (!sealed.ok()) return sealed;
     out_end_ += *sealed;
     return *sealed - kTlsOverheadBytes;
   }
@@ -188,12 +162,8 @@ class TlsChannel final : public Channel {
     while (out_begin_ != out_end_) {
       const std::span<const std::byte> rest(out_.data() + out_begin_, out_end_ - out_begin_);
       Result<size_t> sent = channel_->TrySend({&rest, 1});
-      if (!sent.ok()) {
-        return sent.status();
-      }
-      if (*sent == 0) {
-        return false;
-      }
+      if (!sent.ok()) return sent.status();
+      if (*sent == 0) return false;
       out_begin_ += *sent;
     }
     out_begin_ = out_end_ = 0;
@@ -203,9 +173,7 @@ class TlsChannel final : public Channel {
 
   // Before a record of data: a new key where the peer wants it, or this one has sealed enough.
   Status UpdateIfDue() {
-    if (!update_wanted_.exchange(false) && writes_->traffic().sequence < kRecordsOfAKey) {
-      return {};
-    }
+    if (!update_wanted_.exchange(false) && writes_->traffic().sequence < kRecordsOfAKey) return {};
     constexpr std::array<std::byte, 5> kMessage = {kKeyUpdate, std::byte{0}, std::byte{0},
                                                    std::byte{1}, std::byte{0}};
     const std::span<const std::byte> message = kMessage;
@@ -216,16 +184,13 @@ class TlsChannel final : public Channel {
   // As far as the socket takes it: the connection ends.
   void SendAlert(std::byte what) {
     std::unique_lock lock(write_mutex_, std::try_to_lock);
-    if (!lock.owns_lock()) {
-      return;
-    }
+    if (!lock.owns_lock()) return;
     const std::array<std::byte, 2> alert = {what == kCloseNotify ? std::byte{1} : std::byte{2},
                                             what};
     const std::span<const std::byte> bytes = alert;
     Result<bool> flushed = FlushLocked();
-    if (flushed.ok() && *flushed && Append(TlsContent::kAlert, {&bytes, 1}).ok()) {
+    if (flushed.ok() && *flushed && Append(TlsContent::kAlert, {&bytes, 1}).ok())
       (void)FlushLocked();
-    }
   }
 
   Status Fail(std::byte alert, const std::string& what) {
@@ -234,9 +199,7 @@ class TlsChannel final : public Channel {
   }
 
   std::byte* Plain() {
-    if (plain_.empty()) {
-      plain_.resize(kMaxTlsRecordBytes);
-    }
+    if (plain_.empty()) plain_.resize(kMaxTlsRecordBytes);
     return plain_.data();
   }
 
@@ -250,9 +213,7 @@ class TlsChannel final : public Channel {
 
   // Bytes of the whole record at in_begin_; 0: its header is not here.
   size_t RecordBytes() const {
-    if (in_end_ - in_begin_ < kTlsHeaderBytes) {
-      return 0;
-    }
+    if (in_end_ - in_begin_ < kTlsHeaderBytes) return 0;
     const std::byte* header = in_.data() + in_begin_;
     return kTlsHeaderBytes +
            (std::to_integer<size_t>(header[3]) << 8 | std::to_integer<size_t>(header[4]));
@@ -266,15 +227,12 @@ class TlsChannel final : public Channel {
 
   // A whole record, valid until the next call; empty: it is not all here.
   Result<std::span<const std::byte>> NextRecord() {
-    if (in_.empty()) {
-      in_.resize(kReadBytes);
-    }
+    if (in_.empty()) in_.resize(kReadBytes);
     for (;;) {
       const size_t bytes = RecordBytes();
       if (bytes > kMaxTlsRecordBytes ||
-          (bytes != 0 && in_[in_begin_] != std::byte{static_cast<uint8_t>(TlsContent::kData)})) {
+          (bytes != 0 && in_[in_begin_] != std::byte{static_cast<uint8_t>(TlsContent::kData)}))
         return Fail(kBadRecord, "sends what is no record of TLS 1.3");
-      }
       if (bytes != 0 && in_end_ - in_begin_ >= bytes) {
         const std::span<const std::byte> record(in_.data() + in_begin_, bytes);
         in_begin_ += bytes;
@@ -287,9 +245,7 @@ class TlsChannel final : public Channel {
       }
       const size_t wanted = reads_ahead_ ? in_.size() : bytes == 0 ? kTlsHeaderBytes : bytes;
       Result<size_t> got = channel_->TryReceive(std::span(in_).subspan(in_end_, wanted - in_end_));
-      if (!got.ok()) {
-        return got.status();
-      }
+      if (!got.ok()) return got.status();
       if (*got == 0) {
         buffered_ = false;
         return std::span<const std::byte>();
@@ -301,9 +257,8 @@ class TlsChannel final : public Channel {
   // Bytes of data in the record, which are in `into`.
   Result<size_t> OpenRecord(std::span<const std::byte> record, std::byte* into) {
     Result<RecordCipher::Opened> opened = reads_->Open(record, into);
-    if (!opened.ok()) {
+    if (!opened.ok())
       return Fail(kBadRecord, "or someone between changed it: " + opened.status().message());
-    }
     const std::span<const std::byte> content(into, opened->bytes);
     switch (opened->type) {
       case TlsContent::kData:
@@ -324,9 +279,8 @@ class TlsChannel final : public Channel {
       default:
         return Fail(kUnexpectedMessage, "sends a record of another type");
     }
-    if (idle_records_ > kMaxIdleRecords) {
+    if (idle_records_ > kMaxIdleRecords)
       return Fail(kUnexpectedMessage, "sends records without data");
-    }
     return opened->type == TlsContent::kData ? content.size() : 0;
   }
 
@@ -337,20 +291,14 @@ class TlsChannel final : public Channel {
       const size_t bytes = std::to_integer<size_t>(message_[1]) << 16 |
                            std::to_integer<size_t>(message_[2]) << 8 |
                            std::to_integer<size_t>(message_[3]);
-      if (bytes > kMaxMessageBytes) {
+      if (bytes > kMaxMessageBytes)
         return Fail(kUnexpectedMessage, "sends a message that is too long");
-      }
-      if (message_.size() < 4 + bytes) {
-        return {};
-      }
+      if (message_.size() < 4 + bytes) return {};
       if (message_[0] == kKeyUpdate && bytes == 1 && message_[4] <= std::byte{1}) {
         // Keys change between records.
-        if (message_.size() != 5) {
+        if (message_.size() != 5)
           return Fail(kUnexpectedMessage, "changes keys in the middle of a record");
-        }
-        if (message_[4] == std::byte{1}) {
-          update_wanted_ = true;
-        }
+        if (message_[4] == std::byte{1}) update_wanted_ = true;
         FARCALL_TRY(reads_->Update());
       } else if (message_[0] != kNewSessionTicket) {
         return Fail(kUnexpectedMessage, "sends a handshake message of type " +
@@ -389,13 +337,9 @@ class TlsChannel final : public Channel {
 Result<std::unique_ptr<Channel>> MakeTlsChannel(std::unique_ptr<Channel> channel,
                                                 const TlsKeys& keys, std::string identity) {
   Result<std::unique_ptr<RecordCipher>> reads = RecordCipher::Make(keys.read, /*seals=*/false);
-  if (!reads.ok()) {
-    return reads.status();
-  }
+  if (!reads.ok()) return reads.status();
   Result<std::unique_ptr<RecordCipher>> writes = RecordCipher::Make(keys.write, /*seals=*/true);
-  if (!writes.ok()) {
-    return writes.status();
-  }
+  if (!writes.ok()) return writes.status();
   return std::unique_ptr<Channel>(std::make_unique<TlsChannel>(
       std::move(channel), std::move(*reads), std::move(*writes), std::move(identity)));
 }
@@ -403,13 +347,9 @@ Result<std::unique_ptr<Channel>> MakeTlsChannel(std::unique_ptr<Channel> channel
 Result<std::unique_ptr<Channel>> AdoptChannel(int fd, std::span<const std::byte> state,
                                               std::string identity) {
   std::unique_ptr<Channel> channel = AdoptSocket(fd);
-  if (state.empty()) {
-    return channel;
-  }
+  if (state.empty()) return channel;
   Result<TlsKeys> keys = DecodeTlsKeys(state);
-  if (!keys.ok()) {
-    return keys.status();
-  }
+  if (!keys.ok()) return keys.status();
   return MakeTlsChannel(std::move(channel), *keys, std::move(identity));
 }
 

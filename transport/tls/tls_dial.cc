@@ -9,22 +9,15 @@ namespace farcall {
 Result<std::unique_ptr<Channel>> DialTls(const Url& url, std::shared_ptr<TlsContext> context,
                                          Clock::time_point deadline) {
   Result<HostPort> at = ParseHostPort(url);
-  if (!at.ok()) {
-    return at.status();
-  }
+  if (!at.ok()) return at.status();
   Result<std::unique_ptr<Channel>> channel = DialTcp(url, deadline);
-  if (!channel.ok()) {
-    return channel;
-  }
+  if (!channel.ok()) return channel;
   TlsHandshake handshake(std::move(context), **channel, at->host);
   for (;;) {
     Result<TlsHandshake::Progress> progress = handshake.Step();
-    if (!progress.ok()) {
-      return progress.status();
-    }
-    if (*progress == TlsHandshake::Progress::kDone) {
+    if (!progress.ok()) return progress.status();
+    if (*progress == TlsHandshake::Progress::kDone)
       return MakeTlsChannel(std::move(*channel), handshake.keys());
-    }
     const bool is_ready = *progress == TlsHandshake::Progress::kWantsRead
                               ? (*channel)->WaitReadable(deadline)
                               : (*channel)->WaitWritable(deadline);

@@ -33,33 +33,23 @@ Status BadFile(const char* what, const std::string& file) {
 }
 
 Status LoadOwn(SSL_CTX* context, const TlsFiles& files) {
-  if (files.certificate.empty() && files.key.empty()) {
-    return {};
-  }
-  if (files.certificate.empty() || files.key.empty()) {
+  if (files.certificate.empty() && files.key.empty()) return {};
+  if (files.certificate.empty() || files.key.empty())
     return {Code::kInvalid, "tls: a certificate and its key belong together, one is missing"};
-  }
-  if (SSL_CTX_use_certificate_chain_file(context, files.certificate.c_str()) != 1) {
+  if (SSL_CTX_use_certificate_chain_file(context, files.certificate.c_str()) != 1)
     return BadFile("certificate", files.certificate);
-  }
-  if (SSL_CTX_use_PrivateKey_file(context, files.key.c_str(), SSL_FILETYPE_PEM) != 1) {
+  if (SSL_CTX_use_PrivateKey_file(context, files.key.c_str(), SSL_FILETYPE_PEM) != 1)
     return BadFile("key", files.key);
-  }
-  if (SSL_CTX_check_private_key(context) != 1) {
-    return BadFile("key", files.key);
-  }
+  if (SSL_CTX_check_private_key(context) != 1) return BadFile("key", files.key);
   return {};
 }
 
 Status LoadRevoked(SSL_CTX* context, const std::string& file) {
-  if (file.empty()) {
-    return {};
-  }
+  if (file.empty()) return {};
   X509_STORE* store = SSL_CTX_get_cert_store(context);
   X509_LOOKUP* lookup = X509_STORE_add_lookup(store, X509_LOOKUP_file());
-  if (lookup == nullptr || X509_load_crl_file(lookup, file.c_str(), X509_FILETYPE_PEM) < 1) {
+  if (lookup == nullptr || X509_load_crl_file(lookup, file.c_str(), X509_FILETYPE_PEM) < 1)
     return BadFile("revocation list", file);
-  }
   X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK);
   return {};
 }
@@ -67,17 +57,15 @@ Status LoadRevoked(SSL_CTX* context, const std::string& file) {
 Status LoadAuthorities(SSL_CTX* context, TlsContext::Side side, const std::string& file) {
   const bool is_client = side == TlsContext::Side::kClient;
   if (file.empty()) {
-    if (is_client && SSL_CTX_set_default_verify_paths(context) != 1) {
+    if (is_client && SSL_CTX_set_default_verify_paths(context) != 1)
       return BadFile("system's certificates", "");
-    }
   } else if (SSL_CTX_load_verify_file(context, file.c_str()) != 1) {
     return BadFile("authorities", file);
   } else if (!is_client) {
     SSL_CTX_set_client_CA_list(context, SSL_load_client_CA_file(file.c_str()));
   }
-  if (is_client || !file.empty()) {
+  if (is_client || !file.empty())
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
-  }
   return {};
 }
 
@@ -98,9 +86,7 @@ std::vector<std::byte> FromHex(std::string_view text) {
   std::vector<std::byte> bytes;
   for (size_t i = 0; i + 1 < text.size(); i += 2) {
     const int high = DigitOf(text[i]), low = DigitOf(text[i + 1]);
-    if (high < 0 || low < 0) {
-      return {};
-    }
+    if (high < 0 || low < 0) return {};
     bytes.push_back(static_cast<std::byte>(high * 16 + low));
   }
   return bytes;
@@ -112,9 +98,7 @@ Result<std::shared_ptr<TlsContext>> TlsContext::Make(Side side, const TlsFiles& 
   StartOpenSsl();
   ERR_clear_error();
   SSL_CTX* native = SSL_CTX_new(side == Side::kClient ? TLS_client_method() : TLS_server_method());
-  if (native == nullptr) {
-    return Status(Code::kInternal, "tls: OpenSSL has no TLS: " + LastError());
-  }
+  if (native == nullptr) return Status(Code::kInternal, "tls: OpenSSL has no TLS: " + LastError());
   std::shared_ptr<TlsContext> context(new TlsContext(side, native));
   SSL_CTX_set_min_proto_version(native, TLS1_3_VERSION);
   SSL_CTX_set_max_proto_version(native, TLS1_3_VERSION);
@@ -126,9 +110,8 @@ Result<std::shared_ptr<TlsContext>> TlsContext::Make(Side side, const TlsFiles& 
   SSL_CTX_set_read_ahead(native, 0);  // the channel reads what follows the handshake
   SSL_CTX_set_keylog_callback(native, &TakeTlsSecret);
   FARCALL_TRY(LoadOwn(native, files));
-  if (side == Side::kServer && files.certificate.empty()) {
+  if (side == Side::kServer && files.certificate.empty())
     return Status(Code::kInvalid, "tls: a server needs a certificate and its key");
-  }
   FARCALL_TRY(LoadAuthorities(native, side, files.authorities));
   FARCALL_TRY(LoadRevoked(native, files.revoked));
   return context;
@@ -172,14 +155,10 @@ void TakeTlsSecret(const SSL* ssl, const char* line) {
   auto* self = static_cast<TlsHandshake*>(SSL_get_app_data(ssl));
   const std::string_view text = line;
   const size_t end = text.find(' '), last = text.rfind(' ');
-  if (self == nullptr || end == last) {
-    return;
-  }
+  if (self == nullptr || end == last) return;
   const std::string_view label = text.substr(0, end);
   const bool of_client = label == "CLIENT_TRAFFIC_SECRET_0";
-  if (!of_client && label != "SERVER_TRAFFIC_SECRET_0") {
-    return;
-  }
+  if (!of_client && label != "SERVER_TRAFFIC_SECRET_0") return;
   const bool is_client = self->context_->side() == TlsContext::Side::kClient;
   TlsTraffic& traffic = of_client == is_client ? self->keys_.write : self->keys_.read;
   traffic.secret = FromHex(text.substr(last + 1));
@@ -198,12 +177,8 @@ Result<bool> TlsHandshake::Send() {
   while (!out_.empty()) {
     const std::span<const std::byte> rest = out_;
     Result<size_t> sent = channel_.TrySend({&rest, 1});
-    if (!sent.ok()) {
-      return sent.status();
-    }
-    if (*sent == 0) {
-      return false;
-    }
+    if (!sent.ok()) return sent.status();
+    if (*sent == 0) return false;
     out_.erase(out_.begin(), out_.begin() + static_cast<ptrdiff_t>(*sent));
   }
   return true;
@@ -220,9 +195,8 @@ Result<bool> TlsHandshake::ReceiveRecord() {
     // once.
     const bool is_tls = bytes == 0 || (record_[0] >= std::byte{20} && record_[0] <= std::byte{23} &&
                                        record_[1] == std::byte{3});
-    if (!is_tls || bytes > kMaxTlsRecordBytes || taken_bytes_ > kMaxHandshakeBytes) {
+    if (!is_tls || bytes > kMaxTlsRecordBytes || taken_bytes_ > kMaxHandshakeBytes)
       return Status(Code::kMalformed, "tls: " + channel_.PeerName() + " speaks no TLS 1.3");
-    }
     if (bytes != 0 && record_.size() == bytes) {
       BIO_write(SSL_get_rbio(ssl_), record_.data(), static_cast<int>(bytes));
       record_.clear();
@@ -236,42 +210,26 @@ Result<bool> TlsHandshake::ReceiveRecord() {
       return Status(got.status().code(),
                     "tls: the peer ends the handshake: " + got.status().message());
     }
-    if (*got == 0) {
-      return false;
-    }
+    if (*got == 0) return false;
     taken_bytes_ += *got;
   }
 }
 
 Result<TlsHandshake::Progress> TlsHandshake::Step() {
-  if (ssl_ == nullptr) {
-    return Status(Code::kInternal, "tls: OpenSSL has no memory for a handshake");
-  }
+  if (ssl_ == nullptr) return Status(Code::kInternal, "tls: OpenSSL has no memory for a handshake");
   for (;;) {
     ERR_clear_error();
     const int result = is_done_ ? 1 : SSL_do_handshake(ssl_);
     is_done_ = result == 1;
     Result<bool> sent = Send();  // also the alert that says why it failed
     const int error = SSL_get_error(ssl_, result);
-    if (!is_done_ && error != SSL_ERROR_WANT_READ && error != SSL_ERROR_WANT_WRITE) {
-      return WhyNot();
-    }
-    if (!sent.ok()) {
-      return sent.status();
-    }
-    if (!*sent) {
-      return Progress::kWantsWrite;
-    }
-    if (is_done_) {
-      return Finish();
-    }
+    if (!is_done_ && error != SSL_ERROR_WANT_READ && error != SSL_ERROR_WANT_WRITE) return WhyNot();
+    if (!sent.ok()) return sent.status();
+    if (!*sent) return Progress::kWantsWrite;
+    if (is_done_) return Finish();
     Result<bool> received = ReceiveRecord();
-    if (!received.ok()) {
-      return received.status();
-    }
-    if (!*received) {
-      return Progress::kWantsRead;
-    }
+    if (!received.ok()) return received.status();
+    if (!*received) return Progress::kWantsRead;
   }
 }
 
@@ -282,9 +240,8 @@ Result<TlsHandshake::Progress> TlsHandshake::Finish() {
   keys_.read.suite = keys_.write.suite = suite;
   const size_t bytes = TlsSecretBytes(suite);
   if (bytes == 0 || keys_.read.secret.size() != bytes || keys_.write.secret.size() != bytes ||
-      BIO_ctrl_pending(SSL_get_rbio(ssl_)) != 0) {
+      BIO_ctrl_pending(SSL_get_rbio(ssl_)) != 0)
     return Status(Code::kInternal, "tls: OpenSSL made no keys that can be used");
-  }
   return Progress::kDone;
 }
 
@@ -296,9 +253,8 @@ Status TlsHandshake::WhyNot() {
                                 " is not accepted: " + X509_verify_cert_error_string(verified)};
   }
   // Alerts of the peer have reasons of their own.
-  if (ERR_GET_REASON(code) >= SSL_AD_REASON_OFFSET) {
+  if (ERR_GET_REASON(code) >= SSL_AD_REASON_OFFSET)
     return {Code::kRefused, "tls: " + channel_.PeerName() + " refuses: " + LastError()};
-  }
   return {Code::kMalformed, "tls: " + channel_.PeerName() + " speaks no TLS 1.3: " + LastError()};
 }
 

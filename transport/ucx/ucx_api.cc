@@ -36,16 +36,11 @@ constexpr char kTransports[] = "^sm,cuda";
 class Manners {
  public:
   Manners() {
-    for (const auto& [name, value] : kManners) {
-      if (getenv(name) == nullptr && setenv(name, value, 0) == 0) {
-        set_.push_back(name);
-      }
-    }
+    for (const auto& [name, value] : kManners)
+      if (getenv(name) == nullptr && setenv(name, value, 0) == 0) set_.push_back(name);
   }
   ~Manners() {
-    for (const char* name : set_) {
-      unsetenv(name);
-    }
+    for (const char* name : set_) unsetenv(name);
   }
 
  private:
@@ -54,9 +49,7 @@ class Manners {
 
 std::string LibraryPath() {
   const char* given = getenv(kPathVariable);
-  if (given == nullptr || *given == '\0') {
-    return kLibrary;
-  }
+  if (given == nullptr || *given == '\0') return kLibrary;
   struct stat status {};
   const bool is_folder = stat(given, &status) == 0 && S_ISDIR(status.st_mode);
   return is_folder ? std::string(given) + "/" + kLibrary : given;
@@ -98,11 +91,8 @@ const char* FindAll(void* library, UcxApi* api) {
       find("ucp_request_free", &api->request_free),
       find("ucs_status_string", &api->status_text),
   };
-  for (const char* name : missing) {
-    if (name != nullptr) {
-      return name;
-    }
-  }
+  for (const char* name : missing)
+    if (name != nullptr) return name;
   return nullptr;
 }
 
@@ -198,9 +188,8 @@ Result<std::unique_ptr<UcxContext>> UcxContext::Make(
   const Manners manners;
   void* config = nullptr;
   ucx::StatusCode status = api.config_read(nullptr, nullptr, &config);
-  if (status != ucx::kOk) {
+  if (status != ucx::kOk)
     return Status(Code::kUnavailable, "UCX: its settings: " + UcxError(api, status));
-  }
   for (const auto& [name, value] : settings) {
     if (status = api.config_modify(config, name.c_str(), value.c_str()); status != ucx::kOk) {
       api.config_release(config);
@@ -238,14 +227,11 @@ Result<UcxContext*> UcxContext::OfProcess() {
     Result<std::unique_ptr<UcxContext>> made =
         getenv("UCX_TLS") != nullptr ? Make(own.api) : Make(own.api, {{"TLS", kTransports}});
     own.making = made.status();
-    if (made.ok()) {
-      own.context = std::move(*made);
-    }
+    if (made.ok()) own.context = std::move(*made);
   }
   FARCALL_TRY(own.making);
-  if (own.owner != getpid()) {
+  if (own.owner != getpid())
     return Status(Code::kUnavailable, "UCX works in no child of the process that has started it");
-  }
   return own.context.get();
 }
 

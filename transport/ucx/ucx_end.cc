@@ -49,9 +49,8 @@ Result<FabricEndPointer> UcxEnd::Make(UcxContext& context, size_t window_bytes) 
     std::lock_guard lock(context.workers());
     status = api.worker_create(context.handle(), &params, &worker);
   }
-  if (status != ucx::kOk) {
+  if (status != ucx::kOk)
     return Status(Code::kUnavailable, "UCX has no worker: " + UcxError(api, status));
-  }
   std::unique_ptr<UcxEnd> end(new UcxEnd(context, worker, window_bytes));
   FARCALL_TRY(end->Prepare());
   return FabricEndPointer(std::move(end));
@@ -62,19 +61,15 @@ Status UcxEnd::Prepare() {
   FARCALL_TRY(SetHandler(kDataMessage, &UcxEnd::OnData));
   FARCALL_TRY(SetHandler(kCreditMessage, &UcxEnd::OnCredit));
   ucx::StatusCode status = api_.event_descriptor(worker_, &descriptor_);
-  if (status != ucx::kOk) {
+  if (status != ucx::kOk)
     return {Code::kUnavailable, "UCX wakes nobody up: " + UcxError(api_, status)};
-  }
   ucx::Address* address = nullptr;
   size_t bytes = 0;
   status = api_.worker_address(worker_, &address, &bytes);
-  if (status != ucx::kOk) {
+  if (status != ucx::kOk)
     return {Code::kUnavailable, "UCX has no address: " + UcxError(api_, status)};
-  }
   const auto* first = reinterpret_cast<const std::byte*>(address);
-  if (bytes <= kMaxUcxAddressBytes) {
-    hello_.address.assign(first, first + bytes);
-  }
+  if (bytes <= kMaxUcxAddressBytes) hello_.address.assign(first, first + bytes);
   api_.release_address(worker_, address);
   if (bytes > kMaxUcxAddressBytes) {
     return {Code::kUnavailable, "UCX's address has " + std::to_string(bytes) + " bytes, at most " +
@@ -114,9 +109,7 @@ Status UcxEnd::Connect(std::span<const std::byte> hello) {
 
 Status UcxEnd::ConnectTo(const UcxHello& peer) {
   const UcxUse use;
-  if (!use) {
-    return {Code::kUnavailable, "ucx: this process ends"};
-  }
+  if (!use) return {Code::kUnavailable, "ucx: this process ends"};
   if (peer.release != hello_.release) {
     return {Code::kUnsupported, "ucx: the peer has UCX " + ReleaseText(peer.release) +
                                     ", this side " + ReleaseText(hello_.release) +
@@ -150,9 +143,7 @@ UcxEnd::~UcxEnd() {
   }
   CloseEndpoint();
   const Clock::time_point limit = Clock::now() + kCloseLimit;
-  while (!IsIdle() && Clock::now() < limit) {
-    Turn();
-  }
+  while (!IsIdle() && Clock::now() < limit) Turn();
   if (!IsIdle()) {
     Forget();
     return;
@@ -168,24 +159,16 @@ void UcxEnd::Forget() {
 }
 
 void UcxEnd::CloseEndpoint() {
-  if (endpoint_ == nullptr) {
-    return;
-  }
-  if (failure_.ok()) {
-    Drain(Clock::now() + kDrainLimit);
-  }
+  if (endpoint_ == nullptr) return;
+  if (failure_.ok()) Drain(Clock::now() + kDrainLimit);
   ucx::RequestParams params;
   params.mask = ucx::RequestParams::kFlags;
   params.flags = ucx::RequestParams::kCloseForce;
   ucx::Request request = api_.endpoint_close(endpoint_, &params);
   endpoint_ = nullptr;
-  if (request == nullptr || ucx::IsError(request)) {
-    return;
-  }
+  if (request == nullptr || ucx::IsError(request)) return;
   const Clock::time_point limit = Clock::now() + kCloseLimit;
-  while (api_.request_status(request) == ucx::kInProgress && Clock::now() < limit) {
-    Turn();
-  }
+  while (api_.request_status(request) == ucx::kInProgress && Clock::now() < limit) Turn();
   api_.request_free(request);
 }
 
@@ -199,29 +182,21 @@ void UcxEnd::Turn() {
 
 void UcxEnd::Drain(Clock::time_point deadline) {
   const UcxUse use;
-  if (!use || endpoint_ == nullptr) {
-    return;
-  }
+  if (!use || endpoint_ == nullptr) return;
   const ucx::RequestParams params{};
   ucx::Request flush = api_.endpoint_flush(endpoint_, &params);
   const bool is_request = flush != nullptr && !ucx::IsError(flush);
   for (;;) {
     Progress();
     const bool is_flushed = !is_request || api_.request_status(flush) != ucx::kInProgress;
-    if (!failure_.ok() || (is_flushed && outgoing_.empty()) || Clock::now() >= deadline) {
-      break;
-    }
+    if (!failure_.ok() || (is_flushed && outgoing_.empty()) || Clock::now() >= deadline) break;
     Turn();
   }
-  if (is_request) {
-    api_.request_free(flush);
-  }
+  if (is_request) api_.request_free(flush);
 }
 
 void UcxEnd::Fail(Status why) {
-  if (failure_.ok()) {
-    failure_ = std::move(why);
-  }
+  if (failure_.ok()) failure_ = std::move(why);
 }
 
 Status UcxEnd::Lost(const char* doing, ucx::StatusCode status) const {
@@ -230,9 +205,7 @@ Status UcxEnd::Lost(const char* doing, ucx::StatusCode status) const {
 
 void UcxEnd::Progress() {
   const UcxUse use;
-  if (!use) {
-    return Fail({Code::kDisconnected, "ucx: this process ends"});
-  }
+  if (!use) return Fail({Code::kDisconnected, "ucx: this process ends"});
   for (int turn = 0; turn < kMaxTurns && api_.progress(worker_) != 0; ++turn) {
   }
   while (!outgoing_.empty() && outgoing_.front().is_done) {
@@ -244,22 +217,16 @@ void UcxEnd::Progress() {
 
 bool UcxEnd::Arm() {
   const UcxUse use;
-  if (!use) {
-    return true;
-  }
+  if (!use) return true;
   const ucx::StatusCode status = api_.arm(worker_);
-  if (status != ucx::kOk && status != ucx::kBusy) {
-    Fail(Lost("wait", status));
-  }
+  if (status != ucx::kOk && status != ucx::kBusy) Fail(Lost("wait", status));
   return status == ucx::kOk;
 }
 
 // ---- the sender's
 
 size_t UcxEnd::Room() const {
-  if (endpoint_ == nullptr || !failure_.ok()) {
-    return 0;
-  }
+  if (endpoint_ == nullptr || !failure_.ok()) return 0;
   const uint64_t used = sent_ - std::min(peer_consumed_, released_);
   const size_t ring_bytes = send_ring_.bytes();
   return std::min({ring_bytes - static_cast<size_t>(used), ring_bytes - SendOffset(),
@@ -301,9 +268,7 @@ void UcxEnd::OnSent(ucx::Request request, ucx::StatusCode status, void* outgoing
   UcxEnd& end = *piece->end;
   --end.requests_;
   piece->is_done = true;
-  if (status != ucx::kOk) {
-    end.Fail(end.Lost("send", status));
-  }
+  if (status != ucx::kOk) end.Fail(end.Lost("send", status));
   end.api_.request_free(request);
 }
 
@@ -311,9 +276,7 @@ ucx::StatusCode UcxEnd::OnCredit(void* self, const void* header, size_t header_b
                                  const ucx::ReceiveParams*) {
   auto& end = *static_cast<UcxEnd*>(self);
   UcxMessageHeader copy;
-  if (end.HeaderOf(header, header_bytes, &copy) != nullptr) {
-    end.TakeCredit(copy.position);
-  }
+  if (end.HeaderOf(header, header_bytes, &copy) != nullptr) end.TakeCredit(copy.position);
   return ucx::kOk;
 }
 
@@ -330,14 +293,11 @@ void UcxEnd::TakeCredit(uint64_t position) {
 // ---- the receiver's
 
 const UcxMessageHeader* UcxEnd::HeaderOf(const void* header, size_t bytes, UcxMessageHeader* copy) {
-  if (bytes != sizeof(*copy)) {
-    return nullptr;
-  }
+  if (bytes != sizeof(*copy)) return nullptr;
   std::memcpy(copy, header, sizeof(*copy));
   uint8_t differs = 0;  // no byte of it shows in the time that this takes
-  for (size_t i = 0; i < copy->key.size(); ++i) {
+  for (size_t i = 0; i < copy->key.size(); ++i)
     differs |= static_cast<uint8_t>(copy->key[i] ^ hello_.key[i]);
-  }
   has_heard_ |= differs == 0;
   return differs == 0 ? copy : nullptr;
 }
@@ -347,9 +307,8 @@ ucx::StatusCode UcxEnd::OnData(void* self, const void* header, size_t header_byt
   auto& end = *static_cast<UcxEnd*>(self);
   const bool is_rendezvous = (params->attributes & ucx::ReceiveParams::kRendezvous) != 0;
   UcxMessageHeader copy;
-  if (end.HeaderOf(header, header_bytes, &copy) == nullptr) {
+  if (end.HeaderOf(header, header_bytes, &copy) == nullptr)
     return is_rendezvous ? ucx::kRejected : ucx::kOk;
-  }
   return end.TakeData(copy.position, data, bytes, is_rendezvous);
 }
 
@@ -371,16 +330,13 @@ ucx::StatusCode UcxEnd::TakeData(uint64_t position, void* data, size_t bytes, bo
   params.user_data = landing;
   ++requests_;
   ucx::Request request = api_.land(worker_, data, into, bytes, &params);
-  if (request != nullptr && !ucx::IsError(request)) {
-    return ucx::kInProgress;
-  }
+  if (request != nullptr && !ucx::IsError(request)) return ucx::kInProgress;
   --requests_;
   delete landing;
-  if (request == nullptr) {
+  if (request == nullptr)
     window_.Land(position);
-  } else {
+  else
     Fail(Lost("receive", ucx::ErrorOf(request)));
-  }
   return ucx::kInProgress;  // it is UCX's own since the call, whatever came of it
 }
 
@@ -388,11 +344,10 @@ void UcxEnd::OnLanded(ucx::Request request, ucx::StatusCode status, size_t, void
   const std::unique_ptr<Landing> landing(static_cast<Landing*>(user_data));
   UcxEnd& end = *landing->end;
   --end.requests_;
-  if (status == ucx::kOk) {
+  if (status == ucx::kOk)
     end.window_.Land(landing->begin);
-  } else {
+  else
     end.Fail(end.Lost("receive", status));
-  }
   end.api_.request_free(request);
 }
 
@@ -415,16 +370,12 @@ void UcxEnd::Consume(size_t bytes) {
 
 // A quarter of the window at a time: the sender never waits while there is more than that.
 void UcxEnd::SendCreditIfDue() {
-  if (window_.consumed() - told_consumed_ >= window_.window_bytes() / 4) {
-    TellAllRead();
-  }
+  if (window_.consumed() - told_consumed_ >= window_.window_bytes() / 4) TellAllRead();
 }
 
 void UcxEnd::SendCredit() {
   const UcxUse use;
-  if (!use || is_credit_going_ || endpoint_ == nullptr || !failure_.ok()) {
-    return;
-  }
+  if (!use || is_credit_going_ || endpoint_ == nullptr || !failure_.ok()) return;
   told_consumed_ = window_.consumed();
   credit_ = {peer_key_, told_consumed_};
   ucx::RequestParams params;
@@ -439,18 +390,14 @@ void UcxEnd::SendCredit() {
     --requests_;
     is_credit_going_ = false;
   }
-  if (ucx::IsError(request)) {
-    Fail(Lost("send", ucx::ErrorOf(request)));
-  }
+  if (ucx::IsError(request)) Fail(Lost("send", ucx::ErrorOf(request)));
 }
 
 void UcxEnd::OnCreditSent(ucx::Request request, ucx::StatusCode status, void* self) {
   auto& end = *static_cast<UcxEnd*>(self);
   --end.requests_;
   end.is_credit_going_ = false;
-  if (status != ucx::kOk) {
-    end.Fail(end.Lost("send", status));
-  }
+  if (status != ucx::kOk) end.Fail(end.Lost("send", status));
   end.api_.request_free(request);
 }
 

@@ -56,9 +56,7 @@ class UcxEnd final : public FabricEnd {
   void Consume(size_t bytes) override;
   uint64_t arrived() const override { return window_.arrived(); }
   void TellAllRead() override {
-    if (window_.consumed() != told_consumed_) {
-      SendCredit();
-    }
+    if (window_.consumed() != told_consumed_) SendCredit();
   }
 
   void Turn() override;

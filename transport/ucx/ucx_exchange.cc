@@ -21,9 +21,8 @@ std::vector<std::byte> Encode(const UcxHello& hello) {
 }
 
 Result<size_t> UcxHelloBytes(const UcxHelloHeader& header) {
-  if (header.magic != kUcxMagic) {
+  if (header.magic != kUcxMagic)
     return Status(Code::kMalformed, "ucx: the peer sends something else than its address");
-  }
   if (header.version != kUcxVersion) {
     return Status(Code::kUnsupported, "ucx: the peer speaks version " +
                                           std::to_string(header.version) + ", this side " +
@@ -46,17 +45,13 @@ Result<size_t> UcxHelloBytes(const UcxHelloHeader& header) {
 
 Result<UcxHello> DecodeUcxHello(std::span<const std::byte> packet) {
   UcxHelloHeader header;
-  if (packet.size() < sizeof(header)) {
+  if (packet.size() < sizeof(header))
     return Status(Code::kMalformed, "ucx: the peer's address is cut short");
-  }
   std::memcpy(&header, packet.data(), sizeof(header));
   Result<size_t> bytes = UcxHelloBytes(header);
-  if (!bytes.ok()) {
-    return bytes.status();
-  }
-  if (*bytes != packet.size()) {
+  if (!bytes.ok()) return bytes.status();
+  if (*bytes != packet.size())
     return Status(Code::kMalformed, "ucx: the peer's address is cut short");
-  }
   const auto body = packet.subspan(sizeof(header));
   UcxHello hello;
   hello.release = header.release;

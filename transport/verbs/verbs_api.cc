@@ -33,9 +33,7 @@ struct Loaded {
 template <typename Function>
 void Find(void* library, const char* name, Function* function, const char** missing) {
   *function = reinterpret_cast<Function>(dlsym(library, name));
-  if (*function == nullptr && missing != nullptr && *missing == nullptr) {
-    *missing = name;
-  }
+  if (*function == nullptr && missing != nullptr && *missing == nullptr) *missing = name;
 }
 
 Status Load(VerbsApi* api) {
@@ -75,9 +73,8 @@ Status Load(VerbsApi* api) {
   Find(library, "ibv_create_qp", &api->create_qp, &missing);
   Find(library, "ibv_modify_qp", &api->modify_qp, &missing);
   Find(library, "ibv_destroy_qp", &api->destroy_qp, &missing);
-  if (missing != nullptr) {
+  if (missing != nullptr)
     return {Code::kUnavailable, path + " has no " + missing + ": it is no libibverbs that fits"};
-  }
   api->post_send = &PostSend;
   api->post_recv = &PostReceive;
   api->poll_cq = &PollQueue;

@@ -27,9 +27,7 @@ bool IsName(std::string_view text) {
 
 Result<VerbsChoice> ParseVerbsChoice(std::string_view text) {
   VerbsChoice choice;
-  if (text.empty() || text == "auto") {
-    return choice;
-  }
+  if (text.empty() || text == "auto") return choice;
   std::string_view rest = text;
   const auto next = [&rest] {
     const size_t colon = rest.find(':');

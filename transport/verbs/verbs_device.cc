@@ -58,32 +58,24 @@ VerbsDevice::VerbsDevice(const VerbsApi& api) : api_(api), owner_(getpid()) {}
 Result<std::unique_ptr<VerbsDevice>> VerbsDevice::Open(const VerbsApi& api,
                                                        const VerbsChoice& choice) {
   // Pages of the card's own queues, which a child would otherwise share until one of both writes.
-  if (api.is_fork_initialized == nullptr || api.is_fork_initialized() != IBV_FORK_UNNEEDED) {
+  if (api.is_fork_initialized == nullptr || api.is_fork_initialized() != IBV_FORK_UNNEEDED)
     (void)api.fork_init();
-  }
   std::unique_ptr<VerbsDevice> device(new VerbsDevice(api));
   FARCALL_TRY(device->OpenNamed(choice));
   FARCALL_TRY(device->ChoosePort(choice));
   FARCALL_TRY(device->ChooseGid(choice));
   device->domain_ = api.alloc_pd(device->context_);
-  if (device->domain_ == nullptr) {
+  if (device->domain_ == nullptr)
     return Missing(device->name_ + " takes no protection domain: " + strerror(errno));
-  }
   device->text_ = device->name_ + ":" + std::to_string(device->port_) + ":" +
                   std::to_string(device->gid_index_) + " (" + GidText(device->gid_) + ")";
   return device;
 }
 
 VerbsDevice::~VerbsDevice() {
-  if (owner_ != getpid()) {
-    return;
-  }
-  if (domain_ != nullptr) {
-    api_.dealloc_pd(domain_);
-  }
-  if (context_ != nullptr) {
-    api_.close_device(context_);
-  }
+  if (owner_ != getpid()) return;
+  if (domain_ != nullptr) api_.dealloc_pd(domain_);
+  if (context_ != nullptr) api_.close_device(context_);
 }
 
 Status VerbsDevice::OpenNamed(const VerbsChoice& choice) {
@@ -91,9 +83,7 @@ Status VerbsDevice::OpenNamed(const VerbsChoice& choice) {
   ibv_device** const list = api_.get_device_list(&count);
   if (list == nullptr || count == 0) {
     const int error = list == nullptr ? errno : 0;
-    if (list != nullptr) {
-      api_.free_device_list(list);
-    }
+    if (list != nullptr) api_.free_device_list(list);
     return Missing("no RDMA device is here" +
                    (error == 0 || error == ENOSYS ? "" : ": " + std::string(strerror(error))) +
                    "; `ibv_devices` lists them, a container needs /dev/infiniband");
@@ -103,9 +93,7 @@ Status VerbsDevice::OpenNamed(const VerbsChoice& choice) {
   for (int i = 0; i < count && context_ == nullptr; ++i) {
     const std::string name = api_.get_device_name(list[i]);
     names += (i == 0 ? "" : ", ") + name;
-    if (!choice.device.empty() && name != choice.device) {
-      continue;
-    }
+    if (!choice.device.empty() && name != choice.device) continue;
     name_ = name;
     context_ = api_.open_device(list[i]);
     if (context_ == nullptr) {
@@ -115,24 +103,20 @@ Status VerbsDevice::OpenNamed(const VerbsChoice& choice) {
     }
     // Where none is named, one without an active port is passed over.
     if (choice.device.empty()) {
-      if (failed = ChoosePort(choice); !failed.ok()) {
+      if (failed = ChoosePort(choice); !failed.ok())
         api_.close_device(std::exchange(context_, nullptr));
-      }
     }
   }
   api_.free_device_list(list);
-  if (context_ != nullptr) {
-    return {};
-  }
+  if (context_ != nullptr) return {};
   return failed.ok() ? Missing("no RDMA device " + choice.device + " is here; there are: " + names)
                      : failed;
 }
 
 Status VerbsDevice::ChoosePort(const VerbsChoice& choice) {
   ibv_device_attr device{};
-  if (const int error = api_.query_device(context_, &device); error != 0) {
+  if (const int error = api_.query_device(context_, &device); error != 0)
     return Missing(name_ + " cannot be asked: " + strerror(error));
-  }
   const int ports = device.phys_port_cnt;
   if (choice.port > ports) {
     return Missing(name_ + " has no port " + std::to_string(choice.port) + ", only 1 to " +
@@ -171,9 +155,7 @@ Status VerbsDevice::ChooseGid(const VerbsChoice& choice) {
     } else if (api_.query_gid(context_, port_, index, &gid) != 0) {
       continue;
     }
-    if (IsZero(gid)) {
-      continue;
-    }
+    if (IsZero(gid)) continue;
     // InfiniBand's own have no types; the first is the port's.
     const int this_rank = is_ethernet() ? Rank(gid, is_roce2) : 0;
     if (this_rank > rank) {

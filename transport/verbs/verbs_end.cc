@@ -104,20 +104,14 @@ void VerbsEnd::OnPeerReady() {
 }
 
 void VerbsEnd::Fail(const Status& why) {
-  if (failure_.ok()) {
-    failure_ = why;
-  }
+  if (failure_.ok()) failure_ = why;
 }
 
 void VerbsEnd::Progress() {
   for (int turn = 0; turn < kMaxTurns && failure_.ok(); ++turn) {
     Result<std::optional<VerbsDone>> done = queue_->Next();
-    if (!done.ok()) {
-      return Fail(done.status());
-    }
-    if (!done->has_value()) {
-      break;
-    }
+    if (!done.ok()) return Fail(done.status());
+    if (!done->has_value()) break;
     TakeDone(**done);
   }
   PullPieces();
@@ -149,9 +143,8 @@ void VerbsEnd::Turn() {
 // once it has seen the socket's end: the channel lingers for that.
 void VerbsEnd::Drain(std::chrono::steady_clock::time_point deadline) {
   while (failure_.ok() && is_peer_ready_ && std::chrono::steady_clock::now() < deadline &&
-         !posted_.empty()) {
+         !posted_.empty())
     Turn();
-  }
 }
 
 bool VerbsEnd::Note(const Result<uint64_t>& ticket, What what, uint64_t position) {
@@ -176,9 +169,7 @@ void VerbsEnd::SendMessage(VerbsKind kind, uint64_t position, size_t bytes, bool
 }
 
 void VerbsEnd::TakeDone(const VerbsDone& done) {
-  if (done.is_message) {
-    return TakeMessage(done);
-  }
+  if (done.is_message) return TakeMessage(done);
   const Posted first = posted_.front();
   posted_.pop_front();
   if (first.what == What::kPiece) {
@@ -197,9 +188,8 @@ bool VerbsEnd::GoesByMessage(size_t bytes) const {
 
 size_t VerbsEnd::Room() const {
   if (!is_peer_ready_ || !failure_.ok() || queue_->room() < kSendsOfPiece + kSendsKept ||
-      Slots() <= kKeptForCredit) {
+      Slots() <= kKeptForCredit)
     return 0;
-  }
   const uint64_t used = sent_ - std::min(peer_consumed_, released_);
   const size_t ring_bytes = window_.window_bytes();
   return std::min({ring_bytes - static_cast<size_t>(used), ring_bytes - SendOffset(),
@@ -209,19 +199,15 @@ size_t VerbsEnd::Room() const {
 void VerbsEnd::Post(size_t bytes) {
   const uint64_t position = sent_;
   sent_ += bytes;
-  if (GoesByMessage(bytes)) {
-    return SendMessage(VerbsKind::kData, position, bytes, true);
-  }
-  if (role_ == VerbsRole::kOffers) {
+  if (GoesByMessage(bytes)) return SendMessage(VerbsKind::kData, position, bytes, true);
+  if (role_ == VerbsRole::kOffers)
     return SendMessage(VerbsKind::kAnnounced, position, bytes, false);
-  }
   // What is written is there before the message that follows it.
   const size_t offset = OffsetOf(position);
   if (Note(queue_->Write(send_ring_.at(offset), send_ring_.local_key(), bytes, peer_.receives,
                          offset),
-           What::kMessage, 0)) {
+           What::kMessage, 0))
     SendMessage(VerbsKind::kWritten, position, bytes, false);
-  }
 }
 
 Status VerbsEnd::TakeCredit(const VerbsMessage& message) {
@@ -251,15 +237,10 @@ void VerbsEnd::TakeMessage(const VerbsDone& done) {
   std::memcpy(&message, slot.data(), sizeof(message));
   has_heard_ = true;
   Status taken = TakeCredit(message);
-  if (taken.ok() && message.kind != VerbsKind::kCredit) {
+  if (taken.ok() && message.kind != VerbsKind::kCredit)
     taken = TakePiece(message, slot.subspan(sizeof(message)));
-  }
-  if (taken.ok()) {
-    taken = queue_->PostSlot();
-  }
-  if (!taken.ok()) {
-    Fail(taken);
-  }
+  if (taken.ok()) taken = queue_->PostSlot();
+  if (!taken.ok()) Fail(taken);
 }
 
 Status VerbsEnd::TakePiece(const VerbsMessage& message, std::span<const std::byte> bytes) {
@@ -274,16 +255,14 @@ Status VerbsEnd::TakePiece(const VerbsMessage& message, std::span<const std::byt
                                   std::to_string(message.bytes) + " bytes, with " +
                                   std::to_string(bytes.size())};
   }
-  if (Status claimed = window_.Claim(message.position, message.bytes); !claimed.ok()) {
+  if (Status claimed = window_.Claim(message.position, message.bytes); !claimed.ok())
     return {claimed.code(), "verbs: " + claimed.message()};
-  }
   if (is_announced) {
     pulls_.push_back({message.position, message.bytes});
     return {};
   }
-  if (message.kind == VerbsKind::kData) {
+  if (message.kind == VerbsKind::kData)
     std::memcpy(receive_ring_.at(OffsetOf(message.position)), bytes.data(), bytes.size());
-  }
   window_.Land(message.position);
   return {};
 }
@@ -295,9 +274,8 @@ void VerbsEnd::PullPieces() {
     const size_t offset = OffsetOf(pull.position);
     if (!Note(queue_->Read(receive_ring_.at(offset), receive_ring_.local_key(), pull.bytes,
                            peer_.sends, offset),
-              What::kRead, pull.position)) {
+              What::kRead, pull.position))
       return;
-    }
     pulls_.pop_front();
     ++reads_;
   }
@@ -323,15 +301,12 @@ void VerbsEnd::TellAllRead() {
 // A quarter of the window at a time, and of the slots: the sender never waits while there is more
 // than that.
 void VerbsEnd::GiveCredit() {
-  if (!is_peer_ready_ || !failure_.ok() || queue_->room() == 0) {
-    return;
-  }
+  if (!is_peer_ready_ || !failure_.ok() || queue_->room() == 0) return;
   const bool owes_slots = queue_->slots_posted() - told_slots_ >= hello_.slots / 4;
   const bool owes_bytes =
       tells_all_ || window_.consumed() - told_consumed_ >= window_.window_bytes() / 4;
-  if ((owes_slots && Slots() > 0) || (owes_bytes && Slots() > kKeptForSlots)) {
+  if ((owes_slots && Slots() > 0) || (owes_bytes && Slots() > kKeptForSlots))
     SendMessage(VerbsKind::kCredit, 0, 0, false);
-  }
 }
 
 }  // namespace farcall

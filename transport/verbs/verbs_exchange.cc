@@ -26,26 +26,20 @@ std::vector<std::byte> Encode(const VerbsHello& hello) {
 
 Result<VerbsHello> DecodeVerbsHello(std::span<const std::byte> packet, VerbsRole role) {
   VerbsHello hello;
-  if (packet.size() != sizeof(hello)) {
-    return Wrong("sends an address that is cut short");
-  }
+  if (packet.size() != sizeof(hello)) return Wrong("sends an address that is cut short");
   std::memcpy(&hello, packet.data(), sizeof(hello));
-  if (hello.magic != kVerbsMagic) {
-    return Wrong("sends something else than its address");
-  }
+  if (hello.magic != kVerbsMagic) return Wrong("sends something else than its address");
   if (hello.version != kVerbsVersion) {
     return Status(Code::kUnsupported, "verbs: the peer speaks version " +
                                           std::to_string(hello.version) + ", this side " +
                                           std::to_string(kVerbsVersion));
   }
   const VerbsRole other = role == VerbsRole::kOffers ? VerbsRole::kReaches : VerbsRole::kOffers;
-  if (hello.role != other) {
+  if (hello.role != other)
     return Wrong("is no " + std::string(other == VerbsRole::kOffers ? "client" : "server"));
-  }
   if (hello.mtu < 1 || hello.mtu > 5 || hello.queue_pair >= 1u << 24 ||
-      hello.first_packet >= 1u << 24 || hello.reads == 0 || hello.is_ethernet > 1) {
+      hello.first_packet >= 1u << 24 || hello.reads == 0 || hello.is_ethernet > 1)
     return Wrong("sends no address of a queue pair");
-  }
   const uint32_t window = hello.window_bytes;
   if (window < kMinVerbsWindowBytes || window > kMaxVerbsWindowBytes ||
       !std::has_single_bit(window)) {
@@ -62,9 +56,8 @@ Result<VerbsHello> DecodeVerbsHello(std::span<const std::byte> packet, VerbsRole
                  std::to_string(kMaxVerbsSlotBytes));
   }
   if (role == VerbsRole::kReaches &&
-      !(IsMemory(hello.sends, window) && IsMemory(hello.receives, window))) {
+      !(IsMemory(hello.sends, window) && IsMemory(hello.receives, window)))
     return Wrong("offers no memory");
-  }
   return hello;
 }
 

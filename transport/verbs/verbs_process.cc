@@ -28,13 +28,9 @@ Result<VerbsDevice*> VerbsDeviceOfProcess() {
                   std::string("verbs: ") + kVerbsDeviceVariable + ": " + choice.status().message());
   }
   Result<const VerbsApi*> api = LoadVerbs();
-  if (!api.ok()) {
-    return Status(api.status().code(), "verbs: " + api.status().message());
-  }
+  if (!api.ok()) return Status(api.status().code(), "verbs: " + api.status().message());
   Result<std::unique_ptr<VerbsDevice>> opened = VerbsDevice::Open(**api, *choice);
-  if (!opened.ok()) {
-    return opened.status();
-  }
+  if (!opened.ok()) return opened.status();
   owner = getpid();
   device = opened->release();
   return device;

@@ -30,9 +30,7 @@ Status Lost(const std::string& what) {
 }  // namespace
 
 VerbsBuffer::~VerbsBuffer() {
-  if (region_ != nullptr && api_->dereg_mr(region_) != 0) {
-    memory_.Forget();
-  }
+  if (region_ != nullptr && api_->dereg_mr(region_) != 0) memory_.Forget();
 }
 
 Status VerbsBuffer::Map(VerbsDevice& device, size_t bytes, int access) {
@@ -62,16 +60,12 @@ Status VerbsQueue::Prepare() {
       slots_.Map(device_, size_t{limits_.slots} * limits_.slot_bytes, IBV_ACCESS_LOCAL_WRITE));
   FARCALL_TRY(messages_.Map(device_, limits_.sends * sizeof(VerbsMessage), IBV_ACCESS_LOCAL_WRITE));
   channel_ = api_.create_comp_channel(device_.context());
-  if (channel_ == nullptr) {
-    return Unavailable("no completion channel", errno);
-  }
+  if (channel_ == nullptr) return Unavailable("no completion channel", errno);
   fcntl(channel_->fd, F_SETFL, fcntl(channel_->fd, F_GETFL) | O_NONBLOCK);
   // Whatever is posted fits in: it is never overrun.
   completions_ = api_.create_cq(device_.context(), static_cast<int>(limits_.sends + limits_.slots),
                                 nullptr, channel_, 0);
-  if (completions_ == nullptr) {
-    return Unavailable("no completion queue", errno);
-  }
+  if (completions_ == nullptr) return Unavailable("no completion queue", errno);
   ibv_qp_init_attr wanted{};
   wanted.send_cq = wanted.recv_cq = completions_;
   wanted.qp_type = IBV_QPT_RC;
@@ -86,9 +80,7 @@ Status VerbsQueue::Prepare() {
     wanted.cap.max_inline_data = 0;
     pair_ = api_.create_qp(device_.domain(), &wanted);
   }
-  if (pair_ == nullptr) {
-    return Unavailable("no queue pair", errno);
-  }
+  if (pair_ == nullptr) return Unavailable("no queue pair", errno);
   inline_bytes_ = wanted.cap.max_inline_data;
   std::array<uint8_t, 3> random{};
   RandomBytes(random);
@@ -100,13 +92,9 @@ Status VerbsQueue::Prepare() {
       limits_.is_reached ? IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE : 0;
   const int error = api_.modify_qp(
       pair_, &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-  if (error != 0) {
-    return Unavailable("the queue pair does not begin", error);
-  }
+  if (error != 0) return Unavailable("the queue pair does not begin", error);
   // Before the peer knows of this side: it never finds it without a slot.
-  for (uint32_t i = 0; i < limits_.slots; ++i) {
-    FARCALL_TRY(PostSlot());
-  }
+  for (uint32_t i = 0; i < limits_.slots; ++i) FARCALL_TRY(PostSlot());
   return {};
 }
 
@@ -119,12 +107,8 @@ VerbsQueue::~VerbsQueue() {
     Forget();  // it may still be at work
     return;
   }
-  if (completions_ != nullptr) {
-    api_.destroy_cq(completions_);
-  }
-  if (channel_ != nullptr) {
-    api_.destroy_comp_channel(channel_);
-  }
+  if (completions_ != nullptr) api_.destroy_cq(completions_);
+  if (channel_ != nullptr) api_.destroy_comp_channel(channel_);
 }
 
 void VerbsQueue::Forget() {
@@ -169,9 +153,7 @@ Status VerbsQueue::Connect(const VerbsHello& peer) {
                            IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                                IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
   }
-  if (error != 0) {
-    return Unavailable(device_.text() + " does not reach the peer's card", error);
-  }
+  if (error != 0) return Unavailable(device_.text() + " does not reach the peer's card", error);
   return {};
 }
 
@@ -180,27 +162,20 @@ Status VerbsQueue::Connect(const VerbsHello& peer) {
 Result<std::optional<VerbsDone>> VerbsQueue::Next() {
   if (found_next_ == found_count_) {
     const int count = api_.poll_cq(completions_, static_cast<int>(found_.size()), found_.data());
-    if (count < 0 || count > static_cast<int>(found_.size())) {
+    if (count < 0 || count > static_cast<int>(found_.size()))
       return Lost("the completion queue has failed or was overrun");
-    }
     found_count_ = static_cast<size_t>(count);
     found_next_ = 0;
-    if (count == 0) {
-      return std::optional<VerbsDone>();
-    }
+    if (count == 0) return std::optional<VerbsDone>();
   }
   const ibv_wc& completion = found_[found_next_++];
   const bool is_message = (completion.wr_id & 1) != 0;
   const uint64_t number = completion.wr_id >> 1, expected = is_message ? slots_taken_ : completed_;
-  if (number != expected) {
+  if (number != expected)
     return Lost(number < expected ? "a completion came twice" : "a completion was lost");
-  }
-  if (number >= (is_message ? slots_posted_ : posted_)) {
+  if (number >= (is_message ? slots_posted_ : posted_))
     return Lost("a completion came of what was not posted");
-  }
-  if (completion.status != IBV_WC_SUCCESS) {
-    return Explain(completion);
-  }
+  if (completion.status != IBV_WC_SUCCESS) return Explain(completion);
   VerbsDone done;
   done.is_message = is_message;
   if (is_message) {
@@ -235,9 +210,7 @@ Status VerbsQueue::Explain(const ibv_wc& completion) const {
 Status VerbsQueue::Arm() {
   ibv_cq* queue = nullptr;
   void* user = nullptr;
-  while (api_.get_cq_event(channel_, &queue, &user) == 0) {
-    api_.ack_cq_events(queue, 1);
-  }
+  while (api_.get_cq_event(channel_, &queue, &user) == 0) api_.ack_cq_events(queue, 1);
   const int error = api_.req_notify_cq(completions_, 0);
   return error == 0 ? Status() : Lost(std::string("the card wakes nobody up: ") + strerror(error));
 }
@@ -245,9 +218,8 @@ Status VerbsQueue::Arm() {
 Result<uint64_t> VerbsQueue::Post(ibv_send_wr* request) {
   request->wr_id = posted_ << 1;
   ibv_send_wr* bad = nullptr;
-  if (const int error = api_.post_send(pair_, request, &bad); error != 0) {
+  if (const int error = api_.post_send(pair_, request, &bad); error != 0)
     return Lost(std::string("the card takes no request: ") + strerror(error));
-  }
   return posted_++;
 }
 
@@ -313,9 +285,8 @@ Status VerbsQueue::PostSlot() {
   request.sg_list = &part;
   request.num_sge = 1;
   ibv_recv_wr* bad = nullptr;
-  if (const int error = api_.post_recv(pair_, &request, &bad); error != 0) {
+  if (const int error = api_.post_recv(pair_, &request, &bad); error != 0)
     return Lost(std::string("the card takes no slot: ") + strerror(error));
-  }
   ++slots_posted_;
   return {};
 }

@@ -31,9 +31,7 @@ constexpr int kBlocks = 8, kThreads = 64;
 
 __global__ void Churn(float* out, int steps) {
   float x = threadIdx.x * 0.001f + blockIdx.x;
-  for (int i = 0; i < steps; ++i) {
-    x = x * 0.999f + 0.5f;
-  }
+  for (int i = 0; i < steps; ++i) x = x * 0.999f + 0.5f;
   out[blockIdx.x * blockDim.x + threadIdx.x] = x;
 }
 
@@ -45,9 +43,7 @@ std::vector<int> Numbers(const char* text) {
   std::vector<int> numbers;
   for (char* end = nullptr; *text != 0; text = *end == ',' ? end + 1 : end) {
     numbers.push_back(static_cast<int>(std::strtol(text, &end, 10)));
-    if (end == text || numbers.back() <= 0) {
-      return {};
-    }
+    if (end == text || numbers.back() <= 0) return {};
   }
   return numbers;
 }
@@ -66,9 +62,7 @@ int main(int argc, char** argv) {
   float* out = nullptr;
   CHECK(cudaMalloc(&out, kBlocks * kThreads * sizeof(float)));
   std::vector<cudaEvent_t> done(static_cast<size_t>(ahead));
-  for (cudaEvent_t& event : done) {
-    CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
-  }
+  for (cudaEvent_t& event : done) CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
   std::mt19937 random(1);
   const Clock::time_point start = Clock::now();
   std::vector<Clock::time_point> begun(done.size());
@@ -76,24 +70,19 @@ int main(int argc, char** argv) {
     if (iterations == 0 || begins < iterations) {
       const size_t slot = static_cast<size_t>(begins % ahead);
       begun[slot] = Clock::now();
-      for (long i = 0; i < pieces; ++i) {
+      for (long i = 0; i < pieces; ++i)
         Churn<<<kBlocks, kThreads>>>(out, steps[random() % steps.size()]);
-      }
       CHECK(cudaGetLastError());
       CHECK(cudaEventRecord(done[slot]));
     }
-    if (begins - ends + 1 < ahead) {
-      continue;
-    }
+    if (begins - ends + 1 < ahead) continue;
     const size_t slot = static_cast<size_t>(ends % ahead);
     CHECK(cudaEventSynchronize(done[slot]));
     const Clock::time_point now = Clock::now();
     std::printf("%ld %ld %ld\n", ++ends, Microseconds(now - start),
                 Microseconds(now - begun[slot]));
     std::fflush(stdout);
-    if (pause.count() > 0) {
-      std::this_thread::sleep_for(pause);
-    }
+    if (pause.count() > 0) std::this_thread::sleep_for(pause);
   }
   return 0;
 }

@@ -42,15 +42,14 @@ bool ParseOne(std::string_view key, std::string_view value, GivenBounds* given) 
     given->model = value;
     return !value.empty();
   }
-  if (key == "mem" && (value == "0" || ParseByteCount(value, &number))) {
+  if (key == "mem" && (value == "0" || ParseByteCount(value, &number)))
     given->bounds.set_memory_bytes(number);
-  } else if (key == "share" && ParsePercent(value, &number)) {
+  else if (key == "share" && ParsePercent(value, &number))
     given->bounds.set_share_milli(number);
-  } else if (key == "gpus" && ParseNumber(value, &number)) {
+  else if (key == "gpus" && ParseNumber(value, &number))
     given->bounds.set_gpus(number);
-  } else {
+  else
     return false;
-  }
   return true;
 }
 

@@ -116,9 +116,8 @@ void MakeDistinct(Welcome* welcome, uint8_t index) {
 Result<Window> TakenWindow(const std::vector<Window>& offered, const Connected& opened,
                            bool is_needed) {
   const int taken = opened.welcome.device_window;
-  for (int i = 0; i < static_cast<int>(offered.size()); ++i) {
+  for (int i = 0; i < static_cast<int>(offered.size()); ++i)
     if (i != taken) ReleaseWindow(offered[static_cast<size_t>(i)]);
-  }
   if (taken >= static_cast<int>(offered.size()))
     return Status(Code::kMalformed, "the server took a window that was not offered");
   if (taken < 0 && is_needed)

@@ -58,9 +58,8 @@ void SetLatchesOf(uint8_t server) {
     g_registry->is_over[server] = true;
     latches.swap(g_registry->latches[server]);
   }
-  for (const std::weak_ptr<ServerLatch>& each : latches) {
+  for (const std::weak_ptr<ServerLatch>& each : latches)
     if (std::shared_ptr<ServerLatch> latch = each.lock()) latch->Set();
-  }
 }
 
 }  // namespace farcall::client

@@ -59,10 +59,8 @@ uint64_t Reservations::Reserve(uint64_t bytes, uint64_t align, uint64_t hint, bo
 
 bool Reservations::Free(uint64_t address, uint64_t bytes, bool lent) {
   auto found = reserved_.find(address);
-  if (found == reserved_.end() || found->second.window.bytes != bytes ||
-      found->second.lent != lent) {
+  if (found == reserved_.end() || found->second.window.bytes != bytes || found->second.lent != lent)
     return false;
-  }
   auto piece = pieces_.lower_bound(address);
   if (piece != pieces_.end() && piece->first - address < bytes) return false;
   reserved_.erase(found);

@@ -75,9 +75,8 @@ void Transfers::Return(uint64_t loan) {
 }
 
 bool Transfers::AnyLentLocked(const std::byte* base, uint64_t bytes) const {
-  for (auto& [id, loan] : loans_) {
+  for (auto& [id, loan] : loans_)
     if (loan.base < base + bytes && base < loan.base + loan.bytes) return true;
-  }
   return false;
 }
 
@@ -117,9 +116,8 @@ bool Transfers::Used(uint64_t total_bytes) {
 
 bool Transfers::AnyInRange(const std::byte* base, uint64_t bytes) {
   std::lock_guard lock(mutex_);
-  for (auto& [id, landing] : landings_) {
+  for (auto& [id, landing] : landings_)
     if (landing.base < base + bytes && base < landing.base + landing.bytes) return true;
-  }
   return false;
 }
 
@@ -133,12 +131,10 @@ std::span<std::byte> Transfers::Destination(const ChunkHeader& header) {
   }
   Landing& landing = found->second;
   if (header.bytes > landing.left || header.offset > landing.bytes ||
-      header.bytes > landing.bytes - header.offset) {
+      header.bytes > landing.bytes - header.offset)
     return {};
-  }
-  if (std::find(landing.busy.begin(), landing.busy.end(), header.seq) == landing.busy.end()) {
+  if (std::find(landing.busy.begin(), landing.busy.end(), header.seq) == landing.busy.end())
     landing.busy.push_back(header.seq);
-  }
   return {landing.base + header.offset, header.bytes};
 }
 

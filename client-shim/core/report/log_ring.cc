@@ -38,9 +38,8 @@ void KeepLogLine(LogLevel level, std::string_view line) {
   {
     std::lock_guard lock(ring.mutex);
     ring.lines.emplace_back(line);
-    for (char& c : ring.lines.back()) {
+    for (char& c : ring.lines.back())
       if (static_cast<unsigned char>(c) < 0x20) c = ' ';  // an entry is one line
-    }
     kept = ring.lines.back();
     ring.bytes += line.size() + 1;
     while (ring.bytes > kLogRingBytes) {

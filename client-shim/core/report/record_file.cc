@@ -40,9 +40,8 @@ std::vector<std::byte> ReadAll(const std::string& path) {
 }  // namespace
 
 void MakeFoldersOf(const std::string& path) {
-  for (size_t at = path.find('/', 1); at != std::string::npos; at = path.find('/', at + 1)) {
+  for (size_t at = path.find('/', 1); at != std::string::npos; at = path.find('/', at + 1))
     mkdir(path.substr(0, at).c_str(), 0700);
-  }
 }
 
 bool ReadRecords(const std::string& path, const TakeRecord& take) {

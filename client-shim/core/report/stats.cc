@@ -66,9 +66,8 @@ void CountLibrary(const void* image) {
   if (stats == nullptr || dladdr(image, &info) == 0 || info.dli_fname == nullptr) return;
   std::lock_guard lock(*mutex);
   const uint64_t known = stats->libraries.load();
-  for (uint64_t i = 0; i < known; ++i) {
+  for (uint64_t i = 0; i < known; ++i)
     if (std::strncmp(stats->library[i], info.dli_fname, Stats::kMaxPath - 1) == 0) return;
-  }
   if (known == Stats::kMaxLibraries) return;
   std::strncpy(stats->library[known], info.dli_fname, Stats::kMaxPath - 1);
   stats->libraries.store(known + 1);

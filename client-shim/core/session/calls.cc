@@ -50,9 +50,8 @@ CUresult EnterWithCare(CallId call, Needs needs) {
   }
   if (needs == Needs::kNothing) return CUDA_SUCCESS;
   Life life = g_life.load(std::memory_order_acquire);
-  if (life != Life::kReady) [[unlikely]] {
+  if (life != Life::kReady) [[unlikely]]
     return life == Life::kLeft ? CUDA_ERROR_DEINITIALIZED : CUDA_ERROR_NOT_INITIALIZED;
-  }
   // One of several servers that is lost takes along its devices' contexts, and nothing else.
   Session* session = CurrentSession();
   const bool is_asked = needs == Needs::kContext || !HasSeveralServers();
@@ -247,9 +246,8 @@ CUresult TellSession(SessionCall call, uint16_t context, std::span<const std::by
 
 CUresult NotSupported(CallId call) {
   static std::atomic<bool> said[kCallIdCount];
-  if (!said[static_cast<size_t>(call)].exchange(true)) {
+  if (!said[static_cast<size_t>(call)].exchange(true))
     Log(LogLevel::kWarn, "%s is not supported", CallName(call));
-  }
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 

@@ -85,23 +85,21 @@ void LoadQuota(const Settings& settings, Config* config) {
     config->error = Wrong(limit, "limit", std::string("is no share; ") + kPartForm);
   if (!net.value.empty() && !ParseByteRate(net.value, &config->quota.net_bytes_per_s))
     config->error = Wrong(net, "net", std::string("is no budget; ") + kByteRateForm);
-  if (std::optional<uint8_t> number = PriorityNumber(priority.value)) {
+  if (std::optional<uint8_t> number = PriorityNumber(priority.value))
     config->quota.priority = *number;
-  } else if (!priority.value.empty()) {
+  else if (!priority.value.empty())
     config->error = Wrong(priority, "priority", "must be high, normal or low");
-  }
 }
 
 void LoadCompression(const Settings& settings, Config* config) {
   using Packing = LinkOptions::Packing;
   const Setting setting = settings.Find("compression");
-  if (setting.value == "off") {
+  if (setting.value == "off")
     config->packing = Packing::kOff;
-  } else if (setting.value == "always") {
+  else if (setting.value == "always")
     config->packing = Packing::kAlways;
-  } else if (!setting.value.empty() && setting.value != "auto") {
+  else if (!setting.value.empty() && setting.value != "auto")
     config->error = Wrong(setting, "compression", "must be auto, off or always");
-  }
 }
 
 void LoadTransport(const Settings& settings, Config* config) {
@@ -120,10 +118,9 @@ void LoadTransport(const Settings& settings, Config* config) {
     return;
   }
   config->transport = *wish;
-  for (const Target& target : config->targets) {
+  for (const Target& target : config->targets)
     if (Status fits = CheckTransport(target.endpoint, *wish); !fits.ok())
       config->error = fits.message();
-  }
 }
 
 // One for each server of the list, or for each claim of the pool.
@@ -158,16 +155,14 @@ Config* Load() {
   const Settings settings = Settings::Load(Settings::Files());
   LoadLog(settings);
   UseTls(settings);
-  if (Result<Setting> endpoint = settings.FindEndpoint(); endpoint.ok()) {
+  if (Result<Setting> endpoint = settings.FindEndpoint(); endpoint.ok())
     config->endpoint = endpoint->value;
-  } else {
+  else
     config->error = endpoint.status().message();
-  }
-  if (Result<std::string> token = settings.FindToken(); token.ok()) {
+  if (Result<std::string> token = settings.FindToken(); token.ok())
     config->token = *token;
-  } else {
+  else
     config->error = token.status().message();
-  }
   config->server_scope = ServerCacheScope(config->endpoint, config->token);
   config->vgpu = Get("FARCALL_VGPU");
   if (config->vgpu.size() > kMaxNameBytes) {

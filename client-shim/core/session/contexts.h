@@ -53,9 +53,8 @@ struct Context {
 inline CUresult TakeLateError(Context* context) {
   if (context->late_error.load(std::memory_order_relaxed) == 0) [[likely]]
     return CUDA_SUCCESS;
-  if (context->sticky.load(std::memory_order_acquire)) {
+  if (context->sticky.load(std::memory_order_acquire))
     return static_cast<CUresult>(context->late_error.load(std::memory_order_relaxed));
-  }
   return static_cast<CUresult>(context->late_error.exchange(0));
 }
 

@@ -25,9 +25,8 @@ void Credit::SetWindow(const Window& window) {
 bool Credit::AddGrant(int32_t device, uint64_t base, uint64_t bytes) {
   std::lock_guard lock(mutex_);
   if (device < 0 || bytes == 0 || base % kAllocationAlign != 0 || bytes % kAllocationAlign != 0 ||
-      !window_.Contains(base, bytes)) {
+      !window_.Contains(base, bytes))
     return false;
-  }
   auto after = granted_.lower_bound(base);
   if (after != granted_.end() && after->first < base + bytes) return false;
   if (after != granted_.begin()) {
@@ -133,11 +132,10 @@ std::optional<Credit::Quarantined> Credit::NextQuarantined(int32_t device, uint3
   std::optional<Quarantined> next;
   for (const Waiting& waiting : waiting_) {
     if (waiting.range.device != device || waiting.context < from) continue;
-    if (!next || waiting.context < next->context) {
+    if (!next || waiting.context < next->context)
       next = {waiting.context, waiting.epoch};
-    } else if (waiting.context == next->context) {
+    else if (waiting.context == next->context)
       next->epoch = std::max(next->epoch, waiting.epoch);
-    }
   }
   return next;
 }

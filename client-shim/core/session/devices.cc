@@ -34,9 +34,8 @@ void LoadDevices(std::span<Session* const> sessions) {
   }
   if (!g_devices->empty()) g_devices = new std::vector<Device>;  // the former ones may be in use
   for (int index : cuda_abi::VisibleDevices(physical, std::getenv("CUDA_DEVICE_ORDER"),
-                                            std::getenv("CUDA_VISIBLE_DEVICES"))) {
+                                            std::getenv("CUDA_VISIBLE_DEVICES")))
     g_devices->push_back(devices[static_cast<size_t>(index)]);
-  }
 }
 
 int Device::Attribute(int id) const {

@@ -31,9 +31,8 @@ EventProgress ProgressOf(const Event& event, uint64_t evidence) {
   uint32_t serial = event.serial.load(std::memory_order_acquire);
   if (serial == 0) return EventProgress::kUnknown;
   uint64_t completed = event.completed.load(std::memory_order_acquire);
-  if (static_cast<uint32_t>(completed) == serial) {
+  if (static_cast<uint32_t>(completed) == serial)
     return completed >> 32 == CUDA_SUCCESS ? EventProgress::kDone : EventProgress::kUnknown;
-  }
   return event.pending_since.load(std::memory_order_acquire) == evidence ? EventProgress::kPending
                                                                          : EventProgress::kUnknown;
 }

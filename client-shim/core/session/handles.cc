@@ -20,17 +20,15 @@ uint64_t HandleTable::New(void* object, uint32_t max_index) {
   } else if (next_index_ <= max_index) {
     index = next_index_++;
     std::atomic<Slot*>& segment = segments_.load(std::memory_order_relaxed)[index / kSegmentSlots];
-    if (segment.load(std::memory_order_relaxed) == nullptr) {
+    if (segment.load(std::memory_order_relaxed) == nullptr)
       segment.store(new Slot[kSegmentSlots](), std::memory_order_release);
-    }
   } else {
     return 0;
   }
   Slot* slot = At(index);
   uint32_t generation = ((slot->state.load(std::memory_order_relaxed) >> 1) + 1) & 0xFFFF;
-  if (void* former = slot->object.load(std::memory_order_relaxed); former != nullptr) {
+  if (void* former = slot->object.load(std::memory_order_relaxed); former != nullptr)
     slot->former.store(former, std::memory_order_relaxed);
-  }
   slot->object.store(object, std::memory_order_relaxed);
   slot->server.store(CurrentServer(), std::memory_order_relaxed);
   slot->state.store(generation << 1 | 1, std::memory_order_release);

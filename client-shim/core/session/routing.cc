@@ -29,11 +29,10 @@ void AddSession(Session* session) {
   const size_t count = g_session_count.load();
   g_sessions[count] = session;
   g_session_count.store(count + 1, std::memory_order_release);
-  if (count == 0) {
+  if (count == 0)
     g_session.store(session, std::memory_order_release);
-  } else {
+  else
     g_several_servers.store(true);
-  }
 }
 
 void ForgetSessions() {
@@ -84,9 +83,8 @@ void NoteServerIndex(uint8_t server) {
 }
 
 Session* ServerOfAddress(uint64_t address) {
-  for (Session* session : Sessions()) {
+  for (Session* session : Sessions())
     if (session->window().Contains(address, 1)) return session;
-  }
   return nullptr;
 }
 

@@ -48,11 +48,10 @@ bool StartThread(const char* name, std::function<void()> body) {
   };
   bool started = pthread_create(&thread, nullptr, run, start) == 0;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (started) {
+  if (started)
     pthread_detach(thread);
-  } else {
+  else
     delete start;
-  }
   return started;
 }
 
@@ -72,9 +71,8 @@ void Session::Start(std::unique_ptr<Channel> channel, Link::Reconnect reconnect)
   frames_ahead_ = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? kFramesAhead : 0;
   progress_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   if (!StartThread("farcall-progres", [this] { ProgressLoop(); }) ||
-      !StartThread("farcall-flush", [this] { FlushLoop(); })) {
+      !StartThread("farcall-flush", [this] { FlushLoop(); }))
     OnClosed(Status(Code::kUnavailable, "no more threads can be started"));
-  }
 }
 
 bool Session::Supports(CallId call) const {
@@ -148,11 +146,10 @@ CUresult Session::PostRecord(const Record& record, const PostOptions& options) {
   size_t sealed = 0;
   const uint32_t serial = Append(record, nullptr, options.transfer, &sealed);
   if (options.serial != nullptr) *options.serial = serial;
-  if (options.leaves == Leaves::kNow) {
+  if (options.leaves == Leaves::kNow)
     Flush();
-  } else {
+  else
     SendLater(options.leaves == Leaves::kLater ? sealed : 0);
-  }
   return CUDA_SUCCESS;
 }
 

@@ -208,11 +208,10 @@ inline void Session::CommitLocked(size_t bytes, bool quiet) {
 
 // The flusher sends, so that a busy caller makes no system call; one that is ahead of it helps.
 inline void Session::SendLater(size_t sealed) {
-  if (sealed > frames_ahead_) [[unlikely]] {
+  if (sealed > frames_ahead_) [[unlikely]]
     Flush();
-  } else if (flusher_sleeps_.load(std::memory_order_relaxed)) [[unlikely]] {
+  else if (flusher_sleeps_.load(std::memory_order_relaxed)) [[unlikely]]
     WakeFlusher();
-  }
 }
 
 inline void Session::PostWhole(RecordHeader* header) {

@@ -39,15 +39,14 @@ std::string Resolved(const std::string& path, const std::string& file) {
 
 // As the environment would spell it; false: of no such kind.
 bool Spell(const SettingValue& value, std::string* text) {
-  if (const auto* string = std::get_if<std::string>(&value)) {
+  if (const auto* string = std::get_if<std::string>(&value))
     *text = *string;
-  } else if (const auto* flag = std::get_if<bool>(&value)) {
+  else if (const auto* flag = std::get_if<bool>(&value))
     *text = std::to_string(*flag ? 1 : 0);
-  } else if (const auto* number = std::get_if<int64_t>(&value)) {
+  else if (const auto* number = std::get_if<int64_t>(&value))
     *text = std::to_string(*number);
-  } else {
+  else
     return false;
-  }
   return true;
 }
 
@@ -74,9 +73,8 @@ std::vector<std::string> Settings::Files() {
 
 Settings Settings::Load(const std::vector<std::string>& files) {
   Settings settings;
-  for (const std::string& path : files) {
+  for (const std::string& path : files)
     if (!settings.LoadFile(path)) break;
-  }
   return settings;
 }
 

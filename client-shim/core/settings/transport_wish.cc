@@ -16,9 +16,8 @@ constexpr std::string_view kNames[] = {"", "auto", "tcp", "tls", "shm", "ucx", "
 }  // namespace
 
 std::optional<TransportWish> ParseTransport(std::string_view text) {
-  for (size_t i = 1; i < std::size(kNames); ++i) {
+  for (size_t i = 1; i < std::size(kNames); ++i)
     if (text == kNames[i]) return static_cast<TransportWish>(i);
-  }
   return std::nullopt;
 }
 

@@ -57,9 +57,8 @@ Function* RootOf(Function* function) {
 bool WasTaken(const Function* root, const FunctionSetting& wanted) {
   return std::any_of(root->taken.begin(), root->taken.end(), [&](const FunctionSetting& known) {
     if (known.handle != wanted.handle || known.attribute != wanted.attribute ||
-        known.device != wanted.device) {
+        known.device != wanted.device)
       return false;
-    }
     return known.value == wanted.value ||
            (wanted.attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES &&
             wanted.value >= 0 && wanted.value < known.value);
@@ -131,9 +130,8 @@ CUresult Set(Function* function, CallId call, const FunctionSetting& wanted,
 
 Function* KnownFunction(Function* kernel, const Context* context) {
   std::lock_guard lock(kernel->mutex);
-  for (const Function::InContext& known : kernel->functions) {
+  for (const Function::InContext& known : kernel->functions)
     if (known.context == context && known.ends == context->ends.load()) return known.function;
-  }
   return nullptr;
 }
 
@@ -263,9 +261,8 @@ CUresult Call_cuFuncGetModule(CUmodule* hmod, CUfunction hfunc) {
   Function* found = FromFunction(hfunc);
   if (hmod == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (found->parent->is_library) {
+  if (found->parent->is_library)
     return Call_cuLibraryGetModule(hmod, reinterpret_cast<CUlibrary>(found->parent->handle));
-  }
   *hmod = reinterpret_cast<CUmodule>(found->parent->handle);
   return CUDA_SUCCESS;
 }

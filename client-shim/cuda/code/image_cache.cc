@@ -57,11 +57,10 @@ void Image::ReadCache() {
       parameter.bytes = in.Get<uint32_t>();
     }
     info->Measure();
-    if (in.Done() && info->parameter_bytes <= kMaxInlineBytes) {
+    if (in.Done() && info->parameter_bytes <= kMaxInlineBytes)
       kernels_[info->name] = info;
-    } else {
+    else
       delete info;
-    }
   });
 }
 

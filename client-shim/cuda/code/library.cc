@@ -88,9 +88,8 @@ CUresult EnumerateInto(CallId call, Module* module, unsigned int room, Handle* o
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::vector<Function*> found;
   CUresult status = Enumerate(call, module, room, &found);
-  for (size_t i = 0; status == CUDA_SUCCESS && i < found.size(); ++i) {
+  for (size_t i = 0; status == CUDA_SUCCESS && i < found.size(); ++i)
     out[i] = reinterpret_cast<Handle>(found[i]->handle);
-  }
   return status;
 }
 

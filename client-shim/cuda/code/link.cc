@@ -81,9 +81,8 @@ CUresult FetchPiece(CUlinkState state, Linking* link, uint64_t* total) {
   *total = outputs.Get<uint64_t>();
   std::span<const std::byte> piece = outputs.GetBytes();
   if (!outputs.Done() || piece.size() > *total - link->output.size() ||
-      (piece.empty() && link->output.size() < *total)) {
+      (piece.empty() && link->output.size() < *total))
     return CUDA_ERROR_UNKNOWN;
-  }
   link->output.insert(link->output.end(), piece.begin(), piece.end());
   return CUDA_SUCCESS;
 }
@@ -92,9 +91,8 @@ CUresult FetchPiece(CUlinkState state, Linking* link, uint64_t* total) {
 
 CUresult Call_cuLinkCreate_v2(unsigned int numOptions, CUjit_option* options, void** optionValues,
                               CUlinkState* stateOut) {
-  if (stateOut == nullptr || (numOptions != 0 && (options == nullptr || optionValues == nullptr))) {
+  if (stateOut == nullptr || (numOptions != 0 && (options == nullptr || optionValues == nullptr)))
     return CUDA_ERROR_INVALID_VALUE;
-  }
   auto link = std::make_unique<Linking>();
   link->jit = ReadOptions(numOptions, options, optionValues);
   if (!link->jit.known) return CUDA_ERROR_INVALID_VALUE;
@@ -118,9 +116,8 @@ CUresult Call_cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void* dat
                                const char* name, unsigned int numOptions, CUjit_option* options,
                                void** optionValues) {
   if (data == nullptr || size == 0 || type < 0 || type >= CU_JIT_NUM_INPUT_TYPES ||
-      (numOptions != 0 && (options == nullptr || optionValues == nullptr))) {
+      (numOptions != 0 && (options == nullptr || optionValues == nullptr)))
     return CUDA_ERROR_INVALID_VALUE;
-  }
   const auto* bytes = static_cast<const std::byte*>(data);
   return AddInput(state, type, {bytes, bytes + size}, name,
                   ReadOptions(numOptions, options, optionValues));
@@ -130,9 +127,8 @@ CUresult Call_cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const cha
                                unsigned int numOptions, CUjit_option* options,
                                void** optionValues) {
   if (type < 0 || type >= CU_JIT_NUM_INPUT_TYPES ||
-      (numOptions != 0 && (options == nullptr || optionValues == nullptr))) {
+      (numOptions != 0 && (options == nullptr || optionValues == nullptr)))
     return CUDA_ERROR_INVALID_VALUE;
-  }
   std::vector<std::byte> bytes;
   CUresult read = ReadImageFile(path, &bytes);
   if (read != CUDA_SUCCESS) return read;

@@ -20,21 +20,18 @@ bool AreAttributes(const CUmemcpyAttributes* attrs, const size_t* indices, size_
                    size_t count) {
   if (attrs == nullptr || indices == nullptr || number == 0 || number > count || indices[0] != 0)
     return false;
-  for (size_t i = 0; i < number; ++i) {
+  for (size_t i = 0; i < number; ++i)
     if (!IsAccessOrder(attrs[i].srcAccessOrder) || indices[i] >= count ||
-        (i != 0 && indices[i] <= indices[i - 1])) {
+        (i != 0 && indices[i] <= indices[i - 1]))
       return false;
-    }
-  }
   return true;
 }
 
 CUresult CopyOne(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUmemcpySrcAccessOrder order,
                  CUstream stream) {
   if (order != CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL || IsDevicePointer(src) ||
-      !IsDevicePointer(dst)) {
+      !IsDevicePointer(dst))
     return Call_cuMemcpyAsync(dst, src, bytes, stream);
-  }
   // The source may be gone when the call returns, page-locked or not.
   CUresult status = CUDA_SUCCESS;
   uint64_t wire = WireStream(stream, false, &status);
@@ -58,9 +55,8 @@ CUresult CopyBatch(CUdeviceptr* dsts, CUdeviceptr* srcs, size_t* sizes, size_t c
   CUresult status = CheckBatchStream(stream);
   if (status != CUDA_SUCCESS) return status;
   if (dsts == nullptr || srcs == nullptr || sizes == nullptr || count == 0 ||
-      !AreAttributes(attrs, indices, number, count)) {
+      !AreAttributes(attrs, indices, number, count))
     return CUDA_ERROR_INVALID_VALUE;
-  }
   size_t attribute = 0;
   for (size_t i = 0; i < count; ++i) {
     if (attribute + 1 < number && indices[attribute + 1] == i) ++attribute;
@@ -84,15 +80,13 @@ bool AsSide(const CUmemcpy3DOperand& operand, const CUextent3D& extent, CUdevice
 
 CUresult CopyBox(const CUDA_MEMCPY3D_BATCH_OP& op, CUstream stream) {
   if (!IsAccessOrder(op.srcAccessOrder) || op.extent.width == 0 || op.extent.height == 0 ||
-      op.extent.depth == 0) {
+      op.extent.depth == 0)
     return CUDA_ERROR_INVALID_VALUE;
-  }
   CUDA_MEMCPY3D box{};
   box.srcMemoryType = box.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
   if (!AsSide(op.src, op.extent, &box.srcDevice, &box.srcPitch, &box.srcHeight) ||
-      !AsSide(op.dst, op.extent, &box.dstDevice, &box.dstPitch, &box.dstHeight)) {
+      !AsSide(op.dst, op.extent, &box.dstDevice, &box.dstPitch, &box.dstHeight))
     return NotSupported(CallId::cuMemcpy3DBatchAsync_v2);
-  }
   box.WidthInBytes = op.extent.width;
   box.Height = op.extent.height;
   box.Depth = op.extent.depth;

@@ -137,10 +137,9 @@ CUresult UploadBox(const Box& box, uint64_t stream, bool wait) {
   }
   auto packed = std::make_unique<std::byte[]>(std::max<uint64_t>(kCopyPieceBytes, box.width));
   return ForPieces(box, [&](uint64_t y, uint64_t z, uint64_t rows, bool last) {
-    for (uint64_t row = 0; row < rows; ++row) {
+    for (uint64_t row = 0; row < rows; ++row)
       std::memcpy(packed.get() + row * box.width,
                   reinterpret_cast<const void*>(box.src.At(y + row, z)), box.width);
-    }
     std::span<const std::byte> bytes(packed.get(), rows * box.width);
     Head head;
     if (bytes.size() <= kMaxInlineBytes) {
@@ -236,9 +235,8 @@ CUresult Copy(const CUDA_MEMCPY3D& copy, CUstream hStream, bool sync) {
   box.depth = copy.Depth;
   uint64_t total = 0;
   if (__builtin_mul_overflow(box.width, box.height, &total) ||
-      __builtin_mul_overflow(total, box.depth, &total)) {
+      __builtin_mul_overflow(total, box.depth, &total))
     return CUDA_ERROR_INVALID_VALUE;
-  }
   if (total == 0) return CUDA_SUCCESS;
   status =
       MakeSide(copy.srcMemoryType, copy.srcHost, copy.srcDevice, copy.srcArray, copy.srcXInBytes,

@@ -59,9 +59,8 @@ CUresult SendInline(const Span& all, bool settle) {
 template <typename Visit>
 CUresult ForPieces(uint64_t bytes, Visit visit) {
   CUresult status = CUDA_SUCCESS;
-  for (uint64_t offset = 0; offset < bytes && status == CUDA_SUCCESS; offset += kCopyPieceBytes) {
+  for (uint64_t offset = 0; offset < bytes && status == CUDA_SUCCESS; offset += kCopyPieceBytes)
     status = visit(offset, bytes - offset < kCopyPieceBytes ? bytes - offset : kCopyPieceBytes);
-  }
   return status;
 }
 

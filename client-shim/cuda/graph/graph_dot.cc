@@ -86,9 +86,8 @@ CUresult Print(Dot* dot, Graph* graph) {
       status = Call_cuGraphChildGraphNodeGetGraph(AsHandle<CUgraphNode>(node->handle), &child);
       if (status == CUDA_SUCCESS) status = Print(dot, FindGraph(child).get());
     }
-    for (CUgraph body : node->work->bodies) {
+    for (CUgraph body : node->work->bodies)
       if (status == CUDA_SUCCESS) status = Print(dot, FindGraph(body).get());
-    }
   }
   fprintf(dot->file, "}\n");
   return status;

@@ -59,9 +59,8 @@ CUresult ListNodes(CUgraph hGraph, bool roots, CUgraphNode* out, size_t* count) 
   CUresult status = EnterGraph(hGraph, &graph);
   if (status != CUDA_SUCCESS) return status;
   std::vector<ListedEdge> nodes;
-  for (const auto& node : graph->nodes) {
+  for (const auto& node : graph->nodes)
     if (!roots || node->after.empty()) nodes.push_back({node.get(), nullptr, 0});
-  }
   return Give(nodes, out, nullptr, nullptr, count);
 }
 
@@ -73,9 +72,8 @@ CUresult ListEdges(CUgraph hGraph, CUgraphNode* from, CUgraphNode* to, CUgraphEd
   if (status != CUDA_SUCCESS) return status;
   if ((from == nullptr) != (to == nullptr)) return CUDA_ERROR_INVALID_VALUE;
   std::vector<ListedEdge> edges;
-  for (const auto& node : graph->nodes) {
+  for (const auto& node : graph->nodes)
     for (const GraphEdge& edge : node->after) edges.push_back({edge.from, node.get(), edge.data});
-  }
   return Give(edges, from, to, data, count);
 }
 
@@ -97,9 +95,8 @@ CUresult ListDependents(CUgraphNode hNode, CUgraphNode* out, CUgraphEdgeData* da
   if (status != CUDA_SUCCESS) return status;
   std::vector<ListedEdge> edges;
   for (const auto& other : node->graph->nodes) {
-    for (const GraphEdge& edge : other->after) {
+    for (const GraphEdge& edge : other->after)
       if (edge.from == node) edges.push_back({node, other.get(), edge.data});
-    }
   }
   return Give(edges, nullptr, out, data, count);
 }

@@ -42,9 +42,8 @@ CUresult CheckFlags(unsigned long long flags) {
 // The launch's allocations are in use from now on, what it frees no more.
 CUresult Allocate(const GraphExec& exec) {
   bool reuse = (exec.flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0;
-  for (const auto& memory : exec.allocates) {
+  for (const auto& memory : exec.allocates)
     if (memory->live() && !reuse) return CUDA_ERROR_INVALID_VALUE;
-  }
   for (const auto& memory : exec.allocates) memory->Use(memory);
   for (const auto& memory : exec.frees) memory->Unuse();
   return CUDA_SUCCESS;
@@ -352,11 +351,10 @@ CUresult Call_cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode,
     return CUDA_ERROR_INVALID_VALUE;
   CUresult status = Post_cuGraphNodeSetEnabled(hGraphExec, hNode, isEnabled);
   if (status != CUDA_SUCCESS) return status;
-  if (isEnabled != 0) {
+  if (isEnabled != 0)
     exec->disabled.erase(node->handle);
-  } else {
+  else
     exec->disabled.insert(node->handle);
-  }
   return CUDA_SUCCESS;
 }
 

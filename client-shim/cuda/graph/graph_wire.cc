@@ -60,9 +60,8 @@ CUresult MakeMemset(const CUDA_MEMSET_NODE_PARAMS_v2& set) {
   if ((size != 1 && size != 2 && size != 4) || set.width == 0 || set.height == 0 ||
       set.dst % size != 0 || __builtin_mul_overflow(set.width, size, &row) ||
       __builtin_mul_overflow(set.height - 1, set.pitch, &bytes) ||
-      __builtin_add_overflow(bytes, row, &bytes) || (set.height > 1 && set.pitch < row)) {
+      __builtin_add_overflow(bytes, row, &bytes) || (set.height > 1 && set.pitch < row))
     return CUDA_ERROR_INVALID_VALUE;
-  }
   return IsDeviceRange(set.dst, bytes) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -98,9 +97,8 @@ CUresult MakeSide(const CUDA_MEMCPY3D& copy, Side side, bool to_host, GraphWork*
       box.pitch > kLimit || height > kLimit || box.pitch < box.width || height < box.height ||
       side.x > kLimit || side.y > kLimit || side.z > kLimit ||
       __builtin_mul_overflow(box.pitch, height, &box.slice) ||
-      (box.depth > 1 && box.slice > kLimit)) {
+      (box.depth > 1 && box.slice > kLimit))
     return CUDA_ERROR_INVALID_VALUE;
-  }
   box.host = base + (side.z * height + side.y) * box.pitch + side.x;
   *made = {CU_MEMORYTYPE_DEVICE, nullptr, box.host, nullptr, 0, 0, 0, box.pitch, height};
   if (on_device)

@@ -85,15 +85,13 @@ inline CUresult CheckAgainst(const DeviceLimits& device, const Function& functio
 
 // The `extra` form hands over a packed buffer.
 CUresult FindPacked(void** extra, const void** buffer, size_t* bytes) {
-  for (void** at = extra; *at != CU_LAUNCH_PARAM_END; at += 2) {
-    if (*at == CU_LAUNCH_PARAM_BUFFER_POINTER) {
+  for (void** at = extra; *at != CU_LAUNCH_PARAM_END; at += 2)
+    if (*at == CU_LAUNCH_PARAM_BUFFER_POINTER)
       *buffer = at[1];
-    } else if (*at == CU_LAUNCH_PARAM_BUFFER_SIZE) {
+    else if (*at == CU_LAUNCH_PARAM_BUFFER_SIZE)
       *bytes = *static_cast<const size_t*>(at[1]);
-    } else {
+    else
       return CUDA_ERROR_INVALID_VALUE;
-    }
-  }
   return *buffer == nullptr && *bytes != 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
@@ -312,16 +310,14 @@ namespace {
 CUresult AskAboutLaunch(CallId call, int* answer, CUfunction func, const CUlaunchConfig* config) {
   const Function* function = FindFunction(reinterpret_cast<uint64_t>(func));
   if (answer == nullptr || config == nullptr ||
-      (config->numAttrs != 0 && config->attrs == nullptr) || config->numAttrs > kMaxAttributes) {
+      (config->numAttrs != 0 && config->attrs == nullptr) || config->numAttrs > kMaxAttributes)
     return CUDA_ERROR_INVALID_VALUE;
-  }
   if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   Builder body;
   body.Put<uint64_t>(function->handle);
   for (uint32_t part : {config->gridDimX, config->gridDimY, config->gridDimZ, config->blockDimX,
-                        config->blockDimY, config->blockDimZ, config->sharedMemBytes}) {
+                        config->blockDimY, config->blockDimZ, config->sharedMemBytes})
     body.Put<uint32_t>(part);
-  }
   body.Put<uint64_t>(config->numAttrs);
   for (unsigned i = 0; i < config->numAttrs; ++i) {
     uint64_t words[8] = {};

@@ -40,9 +40,8 @@ CUresult Prepare(CUfunction function, Change change) {
 
 CUresult SetParameter(CUfunction function, int offset, const void* value, size_t bytes) {
   if (offset < 0 || value == nullptr || static_cast<size_t>(offset) > kMaxParameterBytes ||
-      bytes > kMaxParameterBytes - static_cast<size_t>(offset)) {
+      bytes > kMaxParameterBytes - static_cast<size_t>(offset))
     return CUDA_ERROR_INVALID_VALUE;
-  }
   return Prepare(function, [&](Prepared& prepared) {
     size_t end = static_cast<size_t>(offset) + bytes;
     if (prepared.parameters.size() < end) prepared.parameters.resize(end);

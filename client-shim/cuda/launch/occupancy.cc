@@ -52,9 +52,8 @@ int ActiveBlocks(const OccupancyInputs& inputs, int block_size, size_t dynamic_s
   size_t shared = RoundUp(inputs.static_shared + dynamic_shared + inputs.reserved_shared_per_block,
                           kSharedUnit);
   if (shared > inputs.reserved_shared_per_block && inputs.shared_per_sm > 0 &&
-      inputs.static_shared + dynamic_shared > 0) {
+      inputs.static_shared + dynamic_shared > 0)
     blocks = std::min(blocks, static_cast<int>(inputs.shared_per_sm / shared));
-  }
   return blocks;
 }
 
@@ -64,9 +63,8 @@ CUresult Call_cuOccupancyMaxPotentialBlockSizeWithFlags(
     unsigned int flags) {
   Function* function = FindFunction(reinterpret_cast<uint64_t>(func));
   if (minGridSize == nullptr || blockSize == nullptr ||
-      flags > CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE) {
+      flags > CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
     return CUDA_ERROR_INVALID_VALUE;
-  }
   if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const Device* device = FindDevice(CurrentContext()->device);
   OccupancyInputs inputs = InputsOf(function, device);

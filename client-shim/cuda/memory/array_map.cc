@@ -35,15 +35,13 @@ CUresult Check(const CUarrayMapInfo& info, Array** array, PhysicalMemory** memor
   if ((*array)->parent != 0 || info.flags != 0 || info.reserved[0] != 0 || info.reserved[1] != 0 ||
       info.deviceBitMask != 1u << device ||
       ((*array)->shape.Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)) == 0 ||
-      info.subresourceType < 0 || info.subresourceType > CU_ARRAY_SPARSE_SUBRESOURCE_TYPE_MIPTAIL) {
+      info.subresourceType < 0 || info.subresourceType > CU_ARRAY_SPARSE_SUBRESOURCE_TYPE_MIPTAIL)
     return CUDA_ERROR_INVALID_VALUE;
-  }
   if (info.memOperationType == CU_MEM_OPERATION_TYPE_UNMAP)
     return info.memHandle.memHandle == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   if (info.memOperationType != CU_MEM_OPERATION_TYPE_MAP ||
-      info.memHandleType != CU_MEM_HANDLE_TYPE_GENERIC) {
+      info.memHandleType != CU_MEM_HANDLE_TYPE_GENERIC)
     return CUDA_ERROR_INVALID_VALUE;
-  }
   *memory = FindPhysicalMemory(info.memHandle.memHandle);
   if (*memory == nullptr || (*memory)->device != device || info.offset >= (*memory)->bytes)
     return CUDA_ERROR_INVALID_VALUE;
@@ -62,9 +60,8 @@ void Put(Builder& body, const CUarrayMapInfo& info, const Array& array) {
   } else {
     const auto& level = info.subresource.sparseLevel;
     for (unsigned value : {level.level, level.layer, level.offsetX, level.offsetY, level.offsetZ,
-                           level.extentWidth, level.extentHeight, level.extentDepth}) {
+                           level.extentWidth, level.extentHeight, level.extentDepth})
       body.Put<uint32_t>(value);
-    }
   }
   bool maps = info.memOperationType == CU_MEM_OPERATION_TYPE_MAP;
   body.Put<uint64_t>(maps ? info.memHandle.memHandle : 0);

@@ -19,9 +19,8 @@ bool OnThisDevice(const void* address, uint64_t bytes) {
 }
 
 bool MayRun(const CUmemDecompressParams& params, int algorithms, uint64_t longest) {
-  for (unsigned char byte : params.padding) {
+  for (unsigned char byte : params.padding)
     if (byte != 0) return false;
-  }
   // The hint for the output says how much of it the device may write.
   return (static_cast<int>(params.algo) & algorithms) != 0 && params.srcNumBytes != 0 &&
          params.srcNumBytes <= longest && params.dstNumBytes != 0 &&

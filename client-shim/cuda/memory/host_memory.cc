@@ -118,17 +118,15 @@ CUresult Call_cuMemFreeHost(void* p) {
   uint64_t base = reinterpret_cast<uint64_t>(p);
   if (p == nullptr) return CUDA_SUCCESS;
   if (!Memory().Find(base, &allocation) || allocation.base != base ||
-      allocation.kind != MemoryKind::kHostOwned) {
+      allocation.kind != MemoryKind::kHostOwned)
     return CUDA_ERROR_INVALID_VALUE;
-  }
   CUresult landed = AwaitCopies(allocation);
   if (!Memory().Remove(base, &allocation)) return CUDA_ERROR_INVALID_VALUE;
   CUresult ended = EndMapping(allocation);
-  if (HostAddresses().Holds(base)) {
+  if (HostAddresses().Holds(base))
     HostAddresses().Give(base, allocation.bytes);
-  } else {
+  else
     munmap(p, PageUp(allocation.bytes));
-  }
   return landed != CUDA_SUCCESS ? landed : ended;
 }
 
@@ -136,9 +134,8 @@ CUresult Call_cuMemHostGetDevicePointer_v2(CUdeviceptr* pdptr, void* p, unsigned
   Allocation found;
   uint64_t address = reinterpret_cast<uint64_t>(p);
   if (pdptr == nullptr || Flags != 0 || !Memory().Find(address, &found) ||
-      found.kind == MemoryKind::kDevice) {
+      found.kind == MemoryKind::kDevice)
     return CUDA_ERROR_INVALID_VALUE;
-  }
   if (found.mirrored) {
     *pdptr = address;
     return CUDA_SUCCESS;
@@ -152,9 +149,8 @@ CUresult Call_cuMemHostGetDevicePointer_v2(CUdeviceptr* pdptr, void* p, unsigned
 CUresult Call_cuMemHostGetFlags(unsigned int* pFlags, void* p) {
   Allocation found;
   if (pFlags == nullptr || !Memory().Find(reinterpret_cast<uint64_t>(p), &found) ||
-      found.kind == MemoryKind::kDevice) {
+      found.kind == MemoryKind::kDevice)
     return CUDA_ERROR_INVALID_VALUE;
-  }
   *pFlags = found.flags;
   return CUDA_SUCCESS;
 }
@@ -181,9 +177,8 @@ CUresult Call_cuMemHostUnregister(void* p) {
   Allocation allocation;
   uint64_t base = reinterpret_cast<uint64_t>(p);
   if (!Memory().Find(base, &allocation) || allocation.base != base ||
-      allocation.kind != MemoryKind::kHostRegistered) {
+      allocation.kind != MemoryKind::kHostRegistered)
     return p == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
-  }
   CUresult landed = AwaitCopies(allocation);
   if (!Memory().Remove(base, &allocation)) return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
   CUresult ended = EndMapping(allocation);

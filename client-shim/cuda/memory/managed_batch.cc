@@ -21,15 +21,13 @@ CUresult CheckBatch(const Batch& batch, unsigned long long flags, CUstream strea
   uint64_t wire = WireStream(stream, false, &status);
   if (status != CUDA_SUCCESS) return status;
   if (flags != 0 || wire == kLegacyStream || batch.addresses == nullptr || batch.sizes == nullptr ||
-      batch.count == 0) {
+      batch.count == 0)
     return CUDA_ERROR_INVALID_VALUE;
-  }
   for (size_t i = 0; i < batch.count; ++i) {
     Allocation found;
     if (batch.sizes[i] == 0 || !Memory().Holds(batch.addresses[i], batch.sizes[i], &found) ||
-        found.kind != MemoryKind::kManaged) {
+        found.kind != MemoryKind::kManaged)
       return CUDA_ERROR_INVALID_VALUE;
-    }
   }
   return CUDA_SUCCESS;
 }
@@ -46,9 +44,8 @@ CUresult PrefetchAll(const Batch& batch, const Places& places, unsigned long lon
   CUresult status = CheckBatch(batch, flags, stream);
   if (status != CUDA_SUCCESS) return status;
   if (places.locations == nullptr || places.starts == nullptr || places.count == 0 ||
-      places.count > batch.count || places.starts[0] != 0) {
+      places.count > batch.count || places.starts[0] != 0)
     return CUDA_ERROR_INVALID_VALUE;
-  }
   for (size_t k = 0; k < places.count; ++k) {
     size_t end = k + 1 < places.count ? places.starts[k + 1] : batch.count;
     if (end <= places.starts[k] || end > batch.count) return CUDA_ERROR_INVALID_VALUE;

@@ -51,11 +51,10 @@ void SettleMirror(const Allocation& found) {
         session->records() == g_idle_at[server].load())
       continue;
     const ServerScope scope(session);
-    if (IsKnownIdle(session) && mirror_internal::AskForMore() == CUDA_SUCCESS) {
+    if (IsKnownIdle(session) && mirror_internal::AskForMore() == CUDA_SUCCESS)
       g_idle_at[server].store(session->records());
-    } else {
+    else
       settled = false;
-    }
   }
   if (settled) return;
   NotMirroredTwice("the other server's may be writing it: wait for them first");

@@ -100,9 +100,8 @@ CUresult Call_cuPointerGetAttribute(void* data, CUpointer_attribute attribute, C
   if (!Memory().Find(ptr, &found)) return CUDA_ERROR_INVALID_VALUE;
   Sides sides = SidesOf(found, ptr);
   if ((attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER && sides.host == 0) ||
-      (attribute == CU_POINTER_ATTRIBUTE_DEVICE_POINTER && sides.device == 0)) {
+      (attribute == CU_POINTER_ATTRIBUTE_DEVICE_POINTER && sides.device == 0))
     return CUDA_ERROR_INVALID_VALUE;
-  }
   return StoreFor(data, attribute, ptr, &found);
 }
 
@@ -123,9 +122,8 @@ CUresult Call_cuPointerSetAttribute(const void* value, CUpointer_attribute attri
                                     CUdeviceptr ptr) {
   Allocation found;
   if (value == nullptr || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS ||
-      !Memory().Find(ptr, &found)) {
+      !Memory().Find(ptr, &found))
     return CUDA_ERROR_INVALID_VALUE;
-  }
   unsigned on = 0;
   std::memcpy(&on, value, sizeof(on));
   Memory().SetSyncMemops(found.base, on != 0);

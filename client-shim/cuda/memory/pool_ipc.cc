@@ -68,9 +68,8 @@ CUresult Call_cuMemPoolImportFromShareableHandle(CUmemoryPool* pool_out, void* h
   Share share;
   if (!ReadShareDescriptor(static_cast<int>(reinterpret_cast<intptr_t>(handle)), ShareKind::kPool,
                            &share) ||
-      IsNone(share.token)) {
+      IsNone(share.token))
     return CUDA_ERROR_INVALID_VALUE;
-  }
   int device = DeviceOfServer(CurrentSession(), share.server_device);
   if (device < 0) return CUDA_ERROR_INVALID_DEVICE;  // CUDA_VISIBLE_DEVICES hides it here
   *pool_out = NewImportedPool(device, {0, share.token});
@@ -80,9 +79,8 @@ CUresult Call_cuMemPoolImportFromShareableHandle(CUmemoryPool* pool_out, void* h
 CUresult Call_cuMemPoolExportPointer(CUmemPoolPtrExportData* shareData_out, CUdeviceptr ptr) {
   Allocation found;
   if (shareData_out == nullptr || !Memory().Find(ptr, &found) || found.base != ptr ||
-      found.pool == nullptr) {
+      found.pool == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
-  }
   PoolShare share = ShareOf(found.pool);
   if (IsNone(share.token)) return CUDA_ERROR_INVALID_VALUE;  // a pool that is not shared
   PointerData data;

@@ -45,9 +45,8 @@ bool ReadShareDescriptor(int descriptor, ShareKind kind, Share* share) {
   Content content;
   content.magic = 0;
   if (pread(descriptor, &content, sizeof(content), 0) != sizeof(content) ||
-      content.magic != kMagic || content.kind != kind) {
+      content.magic != kMagic || content.kind != kind)
     return false;
-  }
   *share = {content.token, content.server_device};
   return true;
 }

@@ -30,9 +30,8 @@ CUresult CheckProperties(const CUmemAllocationProp* prop) {
     return CUDA_ERROR_INVALID_VALUE;
   if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
   if ((prop->requestedHandleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0 ||
-      prop->allocFlags.gpuDirectRDMACapable != 0) {
+      prop->allocFlags.gpuDirectRDMACapable != 0)
     return CUDA_ERROR_NOT_SUPPORTED;
-  }
   if ((prop->allocFlags.usage & ~kMemoryUsages) != 0) return CUDA_ERROR_INVALID_VALUE;
   return FindDevice(prop->location.id) == nullptr ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
 }
@@ -102,9 +101,8 @@ CUresult ReleaseIfUnused(PhysicalMemory* memory) {
 CUresult Call_cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocationProp* prop,
                                             CUmemAllocationGranularity_flags option) {
   if (granularity == nullptr || (option != CU_MEM_ALLOC_GRANULARITY_MINIMUM &&
-                                 option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)) {
+                                 option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED))
     return CUDA_ERROR_INVALID_VALUE;
-  }
   CUresult status = CheckProperties(prop);
   if (status == CUDA_SUCCESS) *granularity = kChunkGranularityBytes;
   return status;
@@ -184,9 +182,8 @@ CUresult Call_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
   if (memory != nullptr && memory->multicast != nullptr && !AwaitTeam(lock, handle))
     return CUDA_ERROR_INVALID_VALUE;
   if (memory == nullptr || offset > memory->bytes || size > memory->bytes - offset ||
-      !ranges.MayMap(ptr, size)) {
+      !ranges.MayMap(ptr, size))
     return CUDA_ERROR_INVALID_VALUE;
-  }
   NoteAddress(ptr);
   FixedBody<32> body;
   body.Put<uint64_t>(ptr);
@@ -232,9 +229,8 @@ CUresult Call_cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc
   for (size_t i = 0; i < count; ++i) {
     if (desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
         desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
-        desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
+        desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
       return CUDA_ERROR_INVALID_VALUE;
-    }
     if (desc[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
     if (FindDevice(desc[i].location.id) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   }
@@ -269,9 +265,8 @@ CUresult Call_cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc
 CUresult Call_cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location,
                              CUdeviceptr ptr) {
   if (flags == nullptr || location == nullptr || location->type != CU_MEM_LOCATION_TYPE_DEVICE ||
-      FindDevice(location->id) == nullptr) {
+      FindDevice(location->id) == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
-  }
   Reservations& ranges = UserRanges();
   std::lock_guard lock(ranges.mutex());
   std::vector<MappedPiece*> pieces = ranges.Covering(ptr, 1);
@@ -333,9 +328,8 @@ CUresult Call_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handl
   if (shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_NOT_SUPPORTED;
   Share share;
   if (!ReadShareDescriptor(static_cast<int>(reinterpret_cast<intptr_t>(osHandle)),
-                           ShareKind::kMemory, &share)) {
+                           ShareKind::kMemory, &share))
     return CUDA_ERROR_INVALID_VALUE;
-  }
   CUresult status = CUDA_SUCCESS;
   uint64_t made = NewHandle(HandleKind::kMemHandle, &status);
   if (status != CUDA_SUCCESS) return status;

@@ -54,11 +54,10 @@ inline CUgraphNodeParams ParamsFrom(const CUDA_BATCH_MEM_OP_NODE_PARAMS& params)
 
 inline CUgraphNodeParams EventParams(CUgraphNodeType type, CUevent event) {
   CUgraphNodeParams wide = ParamsOfType(type);
-  if (type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) {
+  if (type == CU_GRAPH_NODE_TYPE_EVENT_RECORD)
     wide.eventRecord.event = event;
-  } else {
+  else
     wide.eventWait.event = event;
-  }
   return wide;
 }
 

@@ -122,11 +122,10 @@ std::shared_ptr<Image> Image::FromPointer(const void* image, const ImageTarget& 
                                           CUresult* status, std::string* error) {
   std::vector<cuda_abi::ImageView> views;
   cuda_abi::Bytes magic(static_cast<const uint8_t*>(image), 4);
-  if (cuda_abi::ClassifyImage(magic) == cuda_abi::ImageForm::kWrapper) {
+  if (cuda_abi::ClassifyImage(magic) == cuda_abi::ImageForm::kWrapper)
     views = cuda_abi::ViewTrustedWrapper(image);
-  } else {
+  else
     views.push_back(cuda_abi::ViewTrustedImage(image));
-  }
   std::vector<std::byte> bytes;
   if (!Choose(views, target, &bytes, status, error)) return nullptr;
   *status = CUDA_SUCCESS;

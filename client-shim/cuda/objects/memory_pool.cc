@@ -62,9 +62,8 @@ MemPool* NewPoolLocked(int device, bool is_default, uint64_t max_bytes) {
 }
 
 MemPool* DefaultPoolLocked(int device) {
-  for (MemPool* pool : *g_pools) {
+  for (MemPool* pool : *g_pools)
     if (pool->device == device && pool->is_default) return pool;
-  }
   return NewPoolLocked(device, true, 0);
 }
 
@@ -410,14 +409,12 @@ CUresult Call_cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* map, 
   if (found == nullptr || (map == nullptr && count != 0)) return CUDA_ERROR_INVALID_VALUE;
   for (size_t i = 0; i < count; ++i) {
     if (map[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-        FindDevice(map[i].location.id) == nullptr) {
+        FindDevice(map[i].location.id) == nullptr)
       return CUDA_ERROR_INVALID_DEVICE;
-    }
     bool own = map[i].location.id == found->device;
     if (own && map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) return CUDA_ERROR_INVALID_DEVICE;
-    if (!own && map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE) {
+    if (!own && map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
       return NotSupported(CallId::cuMemPoolSetAccess);
-    }
   }
   return CUDA_SUCCESS;
 }
@@ -427,9 +424,8 @@ CUresult Call_cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool memPool,
   std::lock_guard lock(*g_mutex);
   MemPool* found = FindLocked(memPool);
   if (flags == nullptr || found == nullptr || location == nullptr ||
-      location->type != CU_MEM_LOCATION_TYPE_DEVICE) {
+      location->type != CU_MEM_LOCATION_TYPE_DEVICE)
     return CUDA_ERROR_INVALID_VALUE;
-  }
   if (FindDevice(location->id) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   *flags = location->id == found->device ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
                                          : CU_MEM_ACCESS_FLAGS_PROT_NONE;

@@ -55,9 +55,8 @@ CUresult CheckProperties(const CUmulticastObjectProp* prop) {
   if (prop == nullptr || prop->flags != 0 || prop->numDevices == 0 || prop->size == 0)
     return CUDA_ERROR_INVALID_VALUE;
   if (!Supported(FindDevice(0)) ||
-      (prop->handleTypes & ~uint64_t{CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR}) != 0) {
+      (prop->handleTypes & ~uint64_t{CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR}) != 0)
     return CUDA_ERROR_NOT_SUPPORTED;
-  }
   return prop->numDevices > CurrentSession()->welcome().devices.size() || !Aligned(prop->size)
              ? CUDA_ERROR_INVALID_VALUE
              : CUDA_SUCCESS;
@@ -66,9 +65,8 @@ CUresult CheckProperties(const CUmulticastObjectProp* prop) {
 CUresult CheckBinding(const PhysicalMemory& object, uint64_t offset, const PhysicalMemory* memory,
                       uint64_t memory_offset, uint64_t bytes) {
   if (bytes == 0 || !Aligned(bytes) || memory == nullptr || memory->multicast != nullptr ||
-      !Fits(offset, bytes, object.bytes) || !Fits(memory_offset, bytes, memory->bytes)) {
+      !Fits(offset, bytes, object.bytes) || !Fits(memory_offset, bytes, memory->bytes))
     return CUDA_ERROR_INVALID_VALUE;
-  }
   return object.handle_types != CU_MEM_HANDLE_TYPE_NONE &&
                  memory->handle_types == CU_MEM_HANDLE_TYPE_NONE
              ? CUDA_ERROR_INVALID_VALUE
@@ -105,11 +103,10 @@ CUresult Bind(std::unique_lock<std::mutex>& lock, PhysicalMemory* object, uint64
   lock.unlock();
   status = AskToBind(*object, binding, memory_offset);
   lock.lock();
-  if (status == CUDA_SUCCESS) {
+  if (status == CUDA_SUCCESS)
     object->multicast->bindings.push_back(binding);
-  } else {
+  else
     LetGo(memory);
-  }
   LetGo(object);
   return status;
 }

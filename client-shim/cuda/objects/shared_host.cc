@@ -39,9 +39,8 @@ std::atomic<uint32_t> g_shared{0};
 // In a child, which has nothing there: nobody else gets the addresses, which the window counts as
 // its own.
 void HoldAddresses() {
-  for (const auto& [address, range] : g_state->ranges) {
+  for (const auto& [address, range] : g_state->ranges)
     if (range.is_mapped) HostAddresses().Hold(address, range.bytes);
-  }
 }
 
 void RegisterForkHooks() {
@@ -84,9 +83,8 @@ bool NoteHostShared(Reader body, Link& link) {
   if (found == g_state->ranges.end() || found->second.bytes != bytes || found->second.is_mapped)
     return false;
   // Those of connections that were lost on the way are nobody's.
-  for (int file; !found->second.is_mapped && (file = link.TakeDescriptor()) >= 0; close(file)) {
+  for (int file; !found->second.is_mapped && (file = link.TakeDescriptor()) >= 0; close(file))
     if (IsSound(file, bytes, inode)) found->second.is_mapped = Map(file, address, bytes);
-  }
   return true;
 }
 

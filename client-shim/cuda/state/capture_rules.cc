@@ -33,9 +33,8 @@ CaptureList* g_list = new CaptureList;
 std::atomic<int> g_active{0};
 
 Capture* FindLocked(uint64_t id) {
-  for (auto& capture : g_list->captures) {
+  for (auto& capture : g_list->captures)
     if (capture->id == id) return capture.get();
-  }
   return nullptr;
 }
 

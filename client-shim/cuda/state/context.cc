@@ -193,9 +193,8 @@ CUresult Call_cuCtxCreate_v4(CUcontext* pctx, CUctxCreateParams* params, unsigne
   const Device* device = FindDevice(dev);
   if (pctx == nullptr || (flags & ~kKnownFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  if (params != nullptr && (params->numExecAffinityParams != 0 || params->cigParams != nullptr)) {
+  if (params != nullptr && (params->numExecAffinityParams != 0 || params->cigParams != nullptr))
     return NotSupported(CallId::cuCtxCreate_v4);
-  }
   const ServerScope scope(device->session);
   Context* context = NewContext(dev, *device, false, flags);
   if (context == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;

@@ -48,10 +48,9 @@ CUresult ForRuns(const HostCopy& copy, Visit visit) {
   uint64_t bytes = RunBytes(copy);
   if (bytes != copy.width || (copy.height == 1 && copy.depth == 1)) return visit(0, bytes);
   CUresult status = CUDA_SUCCESS;
-  for (uint64_t z = 0; z < copy.depth; ++z) {
+  for (uint64_t z = 0; z < copy.depth; ++z)
     for (uint64_t y = 0; y < copy.height && status == CUDA_SUCCESS; ++y)
       status = visit(z * copy.slice + y * copy.pitch, bytes);
-  }
   return status;
 }
 
@@ -154,9 +153,8 @@ std::pair<size_t, size_t> Unfold(const Graph& graph, bool top, bool conditional,
     auto [first, last] = places[node.get()];
     all->vertices[first].after.push_back(begin);
     all->vertices[end].after.push_back(last);
-    for (const GraphEdge& edge : node->after) {
+    for (const GraphEdge& edge : node->after)
       all->vertices[first].after.push_back(places[edge.from].second);
-    }
   }
   if (!graph.known) all->ordered = false;
   if (graph.inherited != nullptr) {
@@ -188,9 +186,8 @@ std::vector<bool> Ancestors(const Unfolded& all, size_t vertex) {
 
 void PlanHosts(const Unfolded& all, LaunchPlan* plan) {
   std::map<size_t, std::vector<bool>> before_host;
-  for (size_t i = 0; i < all.vertices.size(); ++i) {
+  for (size_t i = 0; i < all.vertices.size(); ++i)
     if (all.vertices[i].host != 0) before_host[i] = Ancestors(all, i);
-  }
   std::set<const HostCopy*> landed;
   for (const auto& [at, ancestors] : before_host) {
     PlannedHost host;
@@ -284,10 +281,9 @@ CUresult MakePlan(Graph* graph, LaunchPlan* plan) {
   if (hosts && copies && !all.ordered) return CUDA_ERROR_NOT_SUPPORTED;
   *plan = {};
   plan->records = all.records;
-  for (const Vertex& vertex : all.vertices) {
+  for (const Vertex& vertex : all.vertices)
     for (const auto& copy : vertex.copies)
       plan->copies.push_back({copy, vertex.node, vertex.conditional, false});
-  }
   if (hosts && copies) PlanHosts(all, plan);
   return CUDA_SUCCESS;
 }

@@ -111,9 +111,8 @@ GraphNode* KeepNode(Graph* graph, uint64_t handle, std::shared_ptr<GraphWork> wo
 
 void DropNode(GraphNode* gone) {
   Graph* graph = gone->graph;
-  for (const auto& node : graph->nodes) {
+  for (const auto& node : graph->nodes)
     std::erase_if(node->after, [gone](const GraphEdge& edge) { return edge.from == gone; });
-  }
   DropInside(*gone);
   ForgetName(*gone);
   std::erase_if(graph->nodes, [gone](const auto& node) { return node.get() == gone; });
@@ -136,10 +135,9 @@ std::shared_ptr<Graph> CopyOfWork(const Graph& graph) {
     if (work->type() == CU_GRAPH_NODE_TYPE_EVENT_RECORD) work->given = node->work->given;
     twins[node.get()] = KeepNode(copy.get(), 0, std::move(work));
   }
-  for (const auto& node : graph.nodes) {
+  for (const auto& node : graph.nodes)
     for (const GraphEdge& edge : node->after)
       twins[node.get()]->after.push_back({twins[edge.from], edge.data});
-  }
   copy->users.Share(graph.users);
   return copy;
 }

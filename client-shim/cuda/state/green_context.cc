@@ -90,10 +90,9 @@ struct Descriptions {
   uint32_t last_split = 0;
   const Description* Find(CUdevResourceDesc handle) {
     std::lock_guard lock(mutex);
-    for (const Description& one : all) {
+    for (const Description& one : all)
       if (reinterpret_cast<CUdevResourceDesc>(const_cast<Description*>(&one)) == handle)
         return &one;
-    }
     return nullptr;
   }
 };
@@ -167,9 +166,8 @@ CUresult Call_cuDevSmResourceSplitByCount(CUdevResource* result, unsigned int* n
   CUdevResource left = MakeResource(way, outputs);
   if (left.sm.smCount == 0) left.type = CU_DEV_RESOURCE_TYPE_INVALID;
   std::vector<CUdevResource> groups(outputs.GetCount(12));
-  for (way.index = 0; way.index < groups.size(); ++way.index) {
+  for (way.index = 0; way.index < groups.size(); ++way.index)
     groups[way.index] = MakeResource(way, outputs);
-  }
   if (!outputs.Done() || groups.size() > way.groups) return CUDA_ERROR_UNKNOWN;
   if (result != nullptr) std::copy(groups.begin(), groups.end(), result);
   if (remaining != nullptr) *remaining = left;

@@ -146,13 +146,11 @@ CUresult Lend(const Allocation& allocation, LentMemory* lent) {
 CUresult OpenLent(const LentMemory& lent, LentBy by, CUdeviceptr* pointer) {
   NoteShared();
   if (lent.span_bytes == 0 || lent.span_bytes % kChunkGranularityBytes != 0 || lent.bytes == 0 ||
-      lent.offset >= lent.span_bytes || lent.bytes > lent.span_bytes - lent.offset) {
+      lent.offset >= lent.span_bytes || lent.bytes > lent.span_bytes - lent.offset)
     return CUDA_ERROR_INVALID_VALUE;
-  }
   std::lock_guard lock(g_ipc->mutex);
-  if (g_ipc->own.count(lent.token) != 0) {
+  if (g_ipc->own.count(lent.token) != 0)
     return by == LentBy::kHandle ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_VALUE;
-  }
   for (auto& [opened_at, opened] : g_ipc->opened) {
     if (opened.token == lent.token && opened.by == by) {
       ++opened.count;
@@ -185,9 +183,8 @@ CUresult Call_cuIpcGetMemHandle(CUipcMemHandle* pHandle, CUdeviceptr dptr) {
   Allocation found;
   if (pHandle == nullptr || !Memory().Find(dptr, &found) || found.base != dptr ||
       found.kind != MemoryKind::kDevice || found.owner != 0 || found.mapped_handle != 0 ||
-      found.borrowed || found.pool != nullptr) {
+      found.borrowed || found.pool != nullptr)
     return CUDA_ERROR_INVALID_VALUE;
-  }
   if (found.charged_bytes == 0) return NotSupported(CallId::cuIpcGetMemHandle);
   MemoryHandle handle;
   CUresult status = Lend(found, &handle.memory);
@@ -201,9 +198,8 @@ CUresult Call_cuIpcOpenMemHandle_v2(CUdeviceptr* pdptr, CUipcMemHandle handle, u
   MemoryHandle given;
   std::memcpy(static_cast<void*>(&given), &handle, sizeof(given));
   if (pdptr == nullptr || (Flags & ~CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) != 0 ||
-      given.magic != kMemoryMagic) {
+      given.magic != kMemoryMagic)
     return CUDA_ERROR_INVALID_VALUE;
-  }
   return OpenLent(given.memory, LentBy::kHandle, pdptr);
 }
 

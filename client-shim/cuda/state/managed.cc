@@ -187,9 +187,8 @@ bool FreeManaged(CUdeviceptr pointer, CUresult* status) {
 
 CUresult Call_cuMemAllocManaged(CUdeviceptr* dptr, size_t bytesize, unsigned int flags) {
   if (dptr == nullptr || bytesize == 0 ||
-      (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST)) {
+      (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
     return CUDA_ERROR_INVALID_VALUE;
-  }
   HostWindow& window = HostAddresses();
   if (!window.available()) return NotSupported(CallId::cuMemAllocManaged);
   Context* context = CurrentContext();
@@ -293,9 +292,8 @@ CUresult Call_cuMemRangeGetAttributes(void** data, size_t* dataSizes,
                                       CUdeviceptr devPtr, size_t count) {
   Advice advice;
   if (data == nullptr || dataSizes == nullptr || attributes == nullptr || numAttributes == 0 ||
-      !CommonAdvice(devPtr, count, &advice)) {
+      !CommonAdvice(devPtr, count, &advice))
     return CUDA_ERROR_INVALID_VALUE;
-  }
   for (size_t i = 0; i < numAttributes; ++i) {
     CUresult status = StoreRangeAttribute(data[i], dataSizes[i], attributes[i], advice);
     if (status != CUDA_SUCCESS) return status;
@@ -309,18 +307,15 @@ CUresult Call_cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t 
   CUresult status = CUDA_SUCCESS;
   WireStream(hStream, false, &status);
   if (status != CUDA_SUCCESS) return status;
-  if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST &&
-      flags != CU_MEM_ATTACH_SINGLE) {
+  if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST && flags != CU_MEM_ATTACH_SINGLE)
     return CUDA_ERROR_INVALID_VALUE;
-  }
   // A single stream's memory: of a stream that the program made.
   if (flags == CU_MEM_ATTACH_SINGLE && FindStream(hStream) == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
   Allocation found;
   if (!Memory().Find(dptr, &found) || found.kind != MemoryKind::kManaged || found.base != dptr ||
-      (length != 0 && length != found.bytes)) {
+      (length != 0 && length != found.bytes))
     return CUDA_ERROR_INVALID_VALUE;
-  }
   if (flags != CU_MEM_ATTACH_GLOBAL) SetConcurrent(dptr);
   return CUDA_SUCCESS;
 }

@@ -38,9 +38,7 @@ CUresult FenceQuarantine(int device) {
     const auto [slot, epoch] = *next;
     from = slot + 1u;
     // A block is in quarantine before its free is appended: that comes before the question.
-    if (Context* context = ContextBySlot(slot)) {
-      std::lock_guard lock(context->free_mutex);
-    }
+    if (Context* context = ContextBySlot(slot)) std::lock_guard lock(context->free_mutex);
     FixedBody<8> body;
     body.Put<uint64_t>(epoch);
     CUresult status = AskSession(SessionCall::kFenceFrees, slot, body.bytes(), nullptr);
@@ -185,9 +183,8 @@ CUresult Allocate(Context* context, uint64_t bytes, uint64_t* address, uint64_t*
   body.Put<uint64_t>(*charged);
   CUresult posted = Post(CallId::cuMemAlloc_v2, body.bytes());
   if (posted != CUDA_SUCCESS && CurrentSession() != nullptr &&
-      CurrentSession()->ended() == CUDA_SUCCESS) {
+      CurrentSession()->ended() == CUDA_SUCCESS)
     RecordLateError(context, posted);  // an older call's: the memory is allocated all the same
-  }
   return CUDA_SUCCESS;
 }
 

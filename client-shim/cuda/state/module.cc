@@ -73,9 +73,8 @@ void RememberFunctions(Image* image, Reader& in) {
     if (!ReadKernel(in, &kernel)) return;
   }
   if (!in.Done()) return;
-  for (KernelInfo& kernel : kernels) {
+  for (KernelInfo& kernel : kernels)
     if (image->Find(kernel.name) == nullptr) image->Remember(std::move(kernel));
-  }
 }
 
 // Once more where the server's store let the image go that it had been offered.
@@ -288,9 +287,8 @@ void KernelInfo::Measure() {
 void Function::SetInfo(const KernelInfo* of) {
   info = of;
   max_threads = static_cast<uint32_t>(info->Attribute(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK));
-  if (info->Attribute(CU_FUNC_ATTRIBUTE_BINARY_VERSION) != 0) {
+  if (info->Attribute(CU_FUNC_ATTRIBUTE_BINARY_VERSION) != 0)
     registers = static_cast<uint32_t>(info->Attribute(CU_FUNC_ATTRIBUTE_NUM_REGS));
-  }
   SetMaxDynamicShared(max_dynamic_shared.load());
   if (ShowsProgress() && CurrentSession()->welcome().device_kind.compare(0, 3, "cpu") == 0)
     is_new.store(true, std::memory_order_relaxed);
@@ -309,9 +307,8 @@ void Function::SetMaxDynamicShared(int bytes) {
 CUresult LoadImage(const void* image, const LoadOptions& options, bool is_library,
                    Module** module) {
   if (image == nullptr ||
-      (options.count != 0 && (options.options == nullptr || options.values == nullptr))) {
+      (options.count != 0 && (options.options == nullptr || options.values == nullptr)))
     return CUDA_ERROR_INVALID_VALUE;
-  }
   CUresult status = CUDA_SUCCESS;
   std::string error;
   auto found = Image::FromPointer(image, Target(), &status, &error);
@@ -327,9 +324,8 @@ CUresult ReadImageFile(const char* path, std::vector<std::byte>* bytes) {
   if (file == nullptr) return CUDA_ERROR_FILE_NOT_FOUND;
   std::byte buffer[65536];
   for (size_t got;
-       (got = std::fread(buffer, 1, sizeof(buffer), file)) != 0 && bytes->size() < kMaxFileBytes;) {
+       (got = std::fread(buffer, 1, sizeof(buffer), file)) != 0 && bytes->size() < kMaxFileBytes;)
     bytes->insert(bytes->end(), buffer, buffer + got);
-  }
   std::fclose(file);
   return CUDA_SUCCESS;
 }

@@ -46,9 +46,8 @@ std::atomic<bool> g_own_streams{false};
 Stream* OwnStream() {
   ThreadState* self = Self();
   if (self->current == nullptr) return nullptr;
-  for (Stream* stream : self->own_streams) {
+  for (Stream* stream : self->own_streams)
     if (stream->context == self->current) return stream;
-  }
   Stream* stream = TakeSpareStream();
   if (stream == nullptr || Captures(stream)) stream = new Stream;
   stream->capture_id.store(0);
@@ -279,9 +278,8 @@ CUresult Call_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int F
     return WaitAcross(hStream, event, hEvent);
   Stream *stream = FindStream(hStream), *origin = event->capture_stream.load();
   // Waiting for an event of a capture joins it.
-  if (origin != nullptr && stream != nullptr && Captures(origin) && !Captures(stream)) {
+  if (origin != nullptr && stream != nullptr && Captures(origin) && !Captures(stream))
     JoinCapture(stream, origin);
-  }
   return Post_cuStreamWaitEvent(hStream, hEvent, Flags);
 }
 
@@ -335,9 +333,8 @@ CUresult Call_cuStreamBatchMemOp_v2(CUstream stream, unsigned int count,
       return NotSupported(CallId::cuStreamBatchMemOp_v2);
     if (!IsMemOp(paramArray[i])) return CUDA_ERROR_INVALID_VALUE;
   }
-  for (unsigned i = 0; i < count && status == CUDA_SUCCESS; ++i) {
+  for (unsigned i = 0; i < count && status == CUDA_SUCCESS; ++i)
     status = PostMemOp(stream, paramArray[i]);
-  }
   return status;
 }
 

@@ -48,9 +48,8 @@ bool Release(const std::shared_ptr<UserObject>& object, unsigned count) {
   auto destroy = [call = object->destroy, pointer = object->pointer](CUresult) { call(pointer); };
   uint64_t number = RegisterHostFunction(std::move(destroy), HostFunctionKind::kOnce);
   Session* session = CurrentSession();
-  if (session != nullptr) {
+  if (session != nullptr)
     session->QueueHostCall([number] { RunHostFunction(number, CUDA_SUCCESS); });
-  }
   return true;
 }
 

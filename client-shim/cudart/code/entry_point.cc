@@ -8,12 +8,10 @@ namespace farcall::cudart {
 cudaError_t Call_cudaGetDriverEntryPointByVersion(Side side, const char* symbol, void** function,
                                                   unsigned int version, unsigned long long flags,
                                                   cudaDriverEntryPointQueryResult* status) {
-  if (symbol == nullptr || function == nullptr || flags > cudaEnablePerThreadDefaultStream) {
+  if (symbol == nullptr || function == nullptr || flags > cudaEnablePerThreadDefaultStream)
     return cudaErrorInvalidValue;
-  }
-  if (flags == cudaEnableDefault && side == Side::kPerThread) {
+  if (flags == cudaEnableDefault && side == Side::kPerThread)
     flags = cudaEnablePerThreadDefaultStream;
-  }
   CUdriverProcAddressQueryResult found = CU_GET_PROC_ADDRESS_SUCCESS;
   CUresult result =
       g_driver.cuGetProcAddress_v2(symbol, function, static_cast<int>(version), flags, &found);

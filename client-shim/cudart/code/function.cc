@@ -30,9 +30,8 @@ cudaError_t Call_cudaFuncGetAttributes(cudaFuncAttributes* attributes, const voi
   CUresult result = CUDA_SUCCESS;
   auto get = [&](CUfunction_attribute attribute, auto* to) {
     int value = 0;
-    if (result == CUDA_SUCCESS) {
+    if (result == CUDA_SUCCESS)
       result = g_driver.cuKernelGetAttribute(&value, attribute, found.kernel, found.device);
-    }
     *to = value;
   };
   get(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, &attributes->sharedSizeBytes);
@@ -78,9 +77,8 @@ cudaError_t Call_cudaFuncSetCacheConfig(const void* symbol, cudaFuncCache config
 
 cudaError_t Call_cudaFuncSetSharedMemConfig(const void* symbol, cudaSharedMemConfig config) {
   CUfunction function = nullptr;
-  if (cudaError_t error = Call_cudaGetFuncBySymbol(&function, symbol); error != cudaSuccess) {
+  if (cudaError_t error = Call_cudaGetFuncBySymbol(&function, symbol); error != cudaSuccess)
     return error;
-  }
   return FromDriver(g_driver.cuFuncSetSharedMemConfig(function, As<CUsharedconfig>(config)));
 }
 

@@ -48,9 +48,8 @@ bool Exceeds(const dim3& given, int first_attribute, CUdevice device) {
     int most = 0;
     auto attribute = static_cast<CUdevice_attribute>(first_attribute + i);
     if (g_driver.cuDeviceGetAttribute(&most, attribute, device) == CUDA_SUCCESS &&
-        sides[i] > static_cast<unsigned>(most)) {
+        sides[i] > static_cast<unsigned>(most))
       return true;
-    }
   }
   return false;
 }
@@ -104,9 +103,8 @@ cudaError_t Call_cudaLaunchKernelExC(Side side, const cudaLaunchConfig_t* config
   CUkernel kernel = nullptr;
   if (cudaError_t error = FindKernel(func, &kernel); error != cudaSuccess) return error;
   CUlaunchConfig driver_config;
-  if (cudaError_t error = ToDriverConfig(*config, side, &driver_config); error != cudaSuccess) {
+  if (cudaError_t error = ToDriverConfig(*config, side, &driver_config); error != cudaSuccess)
     return error;
-  }
   CUresult result = g_driver.cuLaunchKernelEx(&driver_config, reinterpret_cast<CUfunction>(kernel),
                                               args, nullptr);
   return result == CUDA_SUCCESS ? cudaSuccess

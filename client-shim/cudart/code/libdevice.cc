@@ -62,14 +62,12 @@ std::vector<std::string> XlaFolders() {
 
 // Where XLA looks when it is told nothing.
 bool FindsItself(const std::vector<std::string>& folders) {
-  for (const char* folder : {"/usr/local/cuda", "/opt/cuda", "./cuda_sdk_lib", "."}) {
+  for (const char* folder : {"/usr/local/cuda", "/opt/cuda", "./cuda_sdk_lib", "."})
     if (HasLibdevice(folder)) return true;
-  }
   for (const std::string& folder : folders) {
     for (const char* to : {"/../nvidia/cu13", "/../../nvidia/cu13", "/../nvidia/cuda_nvcc",
-                           "/../../nvidia/cuda_nvcc", "/cuda"}) {
+                           "/../../nvidia/cuda_nvcc", "/cuda"})
       if (HasLibdevice(folder + to)) return true;
-    }
   }
   return access("libdevice.10.bc", R_OK) == 0;
 }

@@ -68,9 +68,8 @@ cudaError_t Call_cudaLibraryEnumerateKernels(cudaKernel_t* kernels, unsigned int
   CUresult result = Lower(g_driver.cuLibraryEnumerateKernels, kernels, count, library);
   unsigned found = 0;
   if (result == CUDA_SUCCESS &&
-      Lower(g_driver.cuLibraryGetKernelCount, &found, library) == CUDA_SUCCESS) {
+      Lower(g_driver.cuLibraryGetKernelCount, &found, library) == CUDA_SUCCESS)
     for (unsigned i = 0; i < count && i < found; ++i) RememberKernel(kernels[i]);
-  }
   return FromDriver(result);
 }
 

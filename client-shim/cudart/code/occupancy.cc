@@ -44,9 +44,8 @@ cudaError_t Call_cudaOccupancyMaxPotentialClusterSize(int* size, const void* sym
   if (config == nullptr) return cudaErrorInvalidValue;
   CUlaunchConfig driver_config;
   if (cudaError_t error = ToDriverConfig(*config, Side::kLegacy, &driver_config);
-      error != cudaSuccess) {
+      error != cudaSuccess)
     return error;
-  }
   return WithFunction(symbol, [&](CUfunction function) {
     return g_driver.cuOccupancyMaxPotentialClusterSize(size, function, &driver_config);
   });
@@ -57,9 +56,8 @@ cudaError_t Call_cudaOccupancyMaxActiveClusters(int* clusters, const void* symbo
   if (config == nullptr) return cudaErrorInvalidValue;
   CUlaunchConfig driver_config;
   if (cudaError_t error = ToDriverConfig(*config, Side::kLegacy, &driver_config);
-      error != cudaSuccess) {
+      error != cudaSuccess)
     return error;
-  }
   return WithFunction(symbol, [&](CUfunction function) {
     return g_driver.cuOccupancyMaxActiveClusters(clusters, function, &driver_config);
   });

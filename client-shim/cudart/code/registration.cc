@@ -78,9 +78,8 @@ void Forget(FatBinary* binary) {
   }
   for (Variable* variable : binary->variables) {
     g_variables->Put(variable->symbol, nullptr);
-    if (variable->managed != nullptr && binary->library.load() != nullptr) {
+    if (variable->managed != nullptr && binary->library.load() != nullptr)
       g_variables->Put(*variable->managed, nullptr);
-    }
   }
 }
 
@@ -124,9 +123,8 @@ const void* SymbolOf(CUkernel handle, CUfunction function) {
       CUfunction own = nullptr;
       if (held == static_cast<const void*>(function)) return kernel->symbol;
       if (g_driver.cuKernelGetFunction(&own, kernel->handle.load()) == CUDA_SUCCESS &&
-          own == function) {
+          own == function)
         return kernel->symbol != nullptr ? kernel->symbol : held;
-      }
     }
     return nullptr;
   }
@@ -145,9 +143,8 @@ cudaError_t FindVariable(const void* symbol, CUdeviceptr* address, size_t* bytes
   Variable* variable = symbol == nullptr ? nullptr : g_variables->Find(symbol);
   if (variable == nullptr) return cudaErrorInvalidSymbol;
   CUlibrary library = nullptr;
-  if (cudaError_t error = LoadBinary(variable->binary, &library); error != cudaSuccess) {
+  if (cudaError_t error = LoadBinary(variable->binary, &library); error != cudaSuccess)
     return error;
-  }
   CUresult result = variable->managed != nullptr
                         ? g_driver.cuLibraryGetManaged(address, bytes, library, variable->name)
                         : g_driver.cuLibraryGetGlobal(address, bytes, library, variable->name);

@@ -57,9 +57,8 @@ cudaError_t Call_cudaMemcpyFromSymbol(Side side, void* dst, const void* symbol, 
                                       size_t offset, cudaMemcpyKind kind) {
   if (!MayCopyFromDevice(kind)) return cudaErrorInvalidMemcpyDirection;
   void* from = nullptr;
-  if (cudaError_t error = InSymbol(symbol, offset, count, &from); error != cudaSuccess) {
+  if (cudaError_t error = InSymbol(symbol, offset, count, &from); error != cudaSuccess)
     return error;
-  }
   return Call_cudaMemcpy(side, dst, from, count, kind);
 }
 
@@ -68,9 +67,8 @@ cudaError_t Call_cudaMemcpyFromSymbolAsync(void* dst, const void* symbol, size_t
                                            cudaStream_t stream) {
   if (!MayCopyFromDevice(kind)) return cudaErrorInvalidMemcpyDirection;
   void* from = nullptr;
-  if (cudaError_t error = InSymbol(symbol, offset, count, &from); error != cudaSuccess) {
+  if (cudaError_t error = InSymbol(symbol, offset, count, &from); error != cudaSuccess)
     return error;
-  }
   return Call_cudaMemcpyAsync(dst, from, count, kind, stream);
 }
 

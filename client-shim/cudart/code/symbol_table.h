@@ -69,9 +69,7 @@ class SymbolTable {
     auto* table = new Table(old == nullptr ? 256 : (old->mask + 1) * 2);
     for (size_t i = 0; old != nullptr && i <= old->mask; ++i) {
       Value* value = old->slots[i].value.load(std::memory_order_relaxed);
-      if (value != nullptr) {
-        Insert(table, old->slots[i].key.load(std::memory_order_relaxed), value);
-      }
+      if (value != nullptr) Insert(table, old->slots[i].key.load(std::memory_order_relaxed), value);
     }
     table_.store(table, std::memory_order_release);
     return table;

@@ -109,12 +109,10 @@ cudaError_t ToDriver(const cudaGraphNodeParams* from, CUgraphNodeParams* to) {
 
 // What adding a node tells the application through its parameters.
 void Answer(const CUgraphNodeParams& from, cudaGraphNodeParams* to) {
-  if (to->type == cudaGraphNodeTypeMemAlloc) {
+  if (to->type == cudaGraphNodeTypeMemAlloc)
     to->alloc.dptr = reinterpret_cast<void*>(from.alloc.dptr);
-  }
-  if (to->type == cudaGraphNodeTypeConditional) {
+  if (to->type == cudaGraphNodeTypeConditional)
     to->conditional.phGraph_out = from.conditional.phGraph_out;
-  }
 }
 
 }  // namespace

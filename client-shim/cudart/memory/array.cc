@@ -27,9 +27,8 @@ cudaError_t Call_cudaMalloc3DArray(cudaArray_t* array, const cudaChannelFormatDe
                                    cudaExtent extent, unsigned int flags) {
   if (array == nullptr) return cudaErrorInvalidValue;
   CUDA_ARRAY3D_DESCRIPTOR descriptor;
-  if (cudaError_t error = Describe(desc, extent, flags, &descriptor); error != cudaSuccess) {
+  if (cudaError_t error = Describe(desc, extent, flags, &descriptor); error != cudaSuccess)
     return error;
-  }
   return FromDriver(g_driver.cuArray3DCreate_v2(reinterpret_cast<CUarray*>(array), &descriptor));
 }
 
@@ -43,9 +42,8 @@ cudaError_t Call_cudaMallocMipmappedArray(cudaMipmappedArray_t* array,
                                           unsigned int levels, unsigned int flags) {
   if (array == nullptr) return cudaErrorInvalidValue;
   CUDA_ARRAY3D_DESCRIPTOR descriptor;
-  if (cudaError_t error = Describe(desc, extent, flags, &descriptor); error != cudaSuccess) {
+  if (cudaError_t error = Describe(desc, extent, flags, &descriptor); error != cudaSuccess)
     return error;
-  }
   return FromDriver(g_driver.cuMipmappedArrayCreate(reinterpret_cast<CUmipmappedArray*>(array),
                                                     &descriptor, levels));
 }
@@ -94,9 +92,8 @@ cudaError_t Call_cudaExternalMemoryGetMappedMipmappedArray(
   to.offset = desc->offset;
   to.numLevels = desc->numLevels;
   if (cudaError_t error = Describe(&desc->formatDesc, desc->extent, desc->flags, &to.arrayDesc);
-      error != cudaSuccess) {
+      error != cudaSuccess)
     return error;
-  }
   return FromDriver(Lower(g_driver.cuExternalMemoryGetMappedMipmappedArray, array, memory, &to));
 }
 

@@ -41,11 +41,10 @@ void SetSource(cudaArray_t array, const cudaPos& pos, const cudaPitchedPtr& ptr,
     to->srcArray = AsArray(array);
     return;
   }
-  if (type == CU_MEMORYTYPE_HOST) {
+  if (type == CU_MEMORYTYPE_HOST)
     to->srcHost = ptr.ptr;
-  } else {
+  else
     to->srcDevice = Address(ptr.ptr);
-  }
   to->srcPitch = ptr.pitch;
   to->srcHeight = ptr.ysize;
 }
@@ -61,11 +60,10 @@ void SetTarget(cudaArray_t array, const cudaPos& pos, const cudaPitchedPtr& ptr,
     to->dstArray = AsArray(array);
     return;
   }
-  if (type == CU_MEMORYTYPE_HOST) {
+  if (type == CU_MEMORYTYPE_HOST)
     to->dstHost = ptr.ptr;
-  } else {
+  else
     to->dstDevice = Address(ptr.ptr);
-  }
   to->dstPitch = ptr.pitch;
   to->dstHeight = ptr.ysize;
 }
@@ -85,17 +83,14 @@ template <typename Params, typename Copy>
 cudaError_t Fill(const Params& from, CUmemorytype src, CUmemorytype dst, Copy* to) {
   if (!IsWhole(from)) return cudaErrorInvalidValue;
   size_t unit = 1;
-  if (cudaError_t error = Unit(from.srcArray, from.dstArray, &unit); error != cudaSuccess) {
+  if (cudaError_t error = Unit(from.srcArray, from.dstArray, &unit); error != cudaSuccess)
     return error;
-  }
   *to = {};
-  if (__builtin_mul_overflow(from.extent.width, unit, &to->WidthInBytes)) {
+  if (__builtin_mul_overflow(from.extent.width, unit, &to->WidthInBytes))
     return cudaErrorInvalidValue;
-  }
   if (!HasPitch(from.srcPtr, to->WidthInBytes, from.extent) ||
-      !HasPitch(from.dstPtr, to->WidthInBytes, from.extent)) {
+      !HasPitch(from.dstPtr, to->WidthInBytes, from.extent))
     return cudaErrorInvalidPitchValue;
-  }
   to->Height = from.extent.height;
   to->Depth = from.extent.depth;
   SetSource(from.srcArray, from.srcPos, from.srcPtr, src, unit, to);
@@ -139,29 +134,23 @@ cudaError_t FromDriver(const CUDA_MEMCPY3D& from, cudaMemcpy3DParms* to) {
   to->srcArray = reinterpret_cast<cudaArray_t>(from.srcArray);
   to->dstArray = reinterpret_cast<cudaArray_t>(from.dstArray);
   size_t unit = 1;
-  if (cudaError_t error = Unit(to->srcArray, to->dstArray, &unit); error != cudaSuccess) {
+  if (cudaError_t error = Unit(to->srcArray, to->dstArray, &unit); error != cudaSuccess)
     return error;
-  }
   to->srcPos = {from.srcXInBytes / (from.srcArray ? unit : 1), from.srcY, from.srcZ};
   to->dstPos = {from.dstXInBytes / (from.dstArray ? unit : 1), from.dstY, from.dstZ};
   const bool host_src = from.srcMemoryType == CU_MEMORYTYPE_HOST;
   const bool host_dst = from.dstMemoryType == CU_MEMORYTYPE_HOST;
   void* src = host_src ? const_cast<void*>(from.srcHost) : reinterpret_cast<void*>(from.srcDevice);
   void* dst = host_dst ? from.dstHost : reinterpret_cast<void*>(from.dstDevice);
-  if (from.srcArray == nullptr) {
-    to->srcPtr = {src, from.srcPitch, from.srcPitch, from.srcHeight};
-  }
-  if (from.dstArray == nullptr) {
-    to->dstPtr = {dst, from.dstPitch, from.dstPitch, from.dstHeight};
-  }
+  if (from.srcArray == nullptr) to->srcPtr = {src, from.srcPitch, from.srcPitch, from.srcHeight};
+  if (from.dstArray == nullptr) to->dstPtr = {dst, from.dstPitch, from.dstPitch, from.dstHeight};
   to->extent = {from.WidthInBytes / unit, from.Height, from.Depth};
-  if (from.srcMemoryType == CU_MEMORYTYPE_UNIFIED || from.dstMemoryType == CU_MEMORYTYPE_UNIFIED) {
+  if (from.srcMemoryType == CU_MEMORYTYPE_UNIFIED || from.dstMemoryType == CU_MEMORYTYPE_UNIFIED)
     to->kind = cudaMemcpyDefault;
-  } else if (host_src) {
+  else if (host_src)
     to->kind = host_dst ? cudaMemcpyHostToHost : cudaMemcpyHostToDevice;
-  } else {
+  else
     to->kind = host_dst ? cudaMemcpyDeviceToHost : cudaMemcpyDeviceToDevice;
-  }
   return cudaSuccess;
 }
 

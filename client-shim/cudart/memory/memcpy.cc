@@ -38,12 +38,10 @@ struct Peers {
 
 cudaError_t ContextsOf(int dst_device, int src_device, Peers* peers) {
   if (dst_device < 0 || dst_device >= DeviceCount() || src_device < 0 ||
-      src_device >= DeviceCount()) {
+      src_device >= DeviceCount())
     return cudaErrorInvalidDevice;
-  }
-  if (cudaError_t error = PrimaryContext(dst_device, &peers->dst); error != cudaSuccess) {
+  if (cudaError_t error = PrimaryContext(dst_device, &peers->dst); error != cudaSuccess)
     return error;
-  }
   return PrimaryContext(src_device, &peers->src);
 }
 
@@ -51,9 +49,8 @@ cudaError_t ToPeerCopy(const cudaMemcpy3DPeerParms* params, CUDA_MEMCPY3D_PEER* 
   if (params == nullptr) return cudaErrorInvalidValue;
   Peers peers;
   if (cudaError_t error = ContextsOf(params->dstDevice, params->srcDevice, &peers);
-      error != cudaSuccess) {
+      error != cudaSuccess)
     return error;
-  }
   if (cudaError_t error = ToDriver(*params, copy); error != cudaSuccess) return error;
   copy->dstContext = peers.dst;
   copy->srcContext = peers.src;
@@ -106,9 +103,8 @@ cudaError_t Call_cudaMemcpyAsync(void* dst, const void* src, size_t count, cudaM
 cudaError_t Call_cudaMemcpyPeer(void* dst, int dst_device, const void* src, int src_device,
                                 size_t count) {
   Peers peers;
-  if (cudaError_t error = ContextsOf(dst_device, src_device, &peers); error != cudaSuccess) {
+  if (cudaError_t error = ContextsOf(dst_device, src_device, &peers); error != cudaSuccess)
     return error;
-  }
   if (count == 0) return cudaSuccess;
   return FromDriver(g_driver.cuMemcpyPeer(Address(dst), peers.dst, Address(src), peers.src, count));
 }
@@ -116,9 +112,8 @@ cudaError_t Call_cudaMemcpyPeer(void* dst, int dst_device, const void* src, int 
 cudaError_t Call_cudaMemcpyPeerAsync(void* dst, int dst_device, const void* src, int src_device,
                                      size_t count, cudaStream_t stream) {
   Peers peers;
-  if (cudaError_t error = ContextsOf(dst_device, src_device, &peers); error != cudaSuccess) {
+  if (cudaError_t error = ContextsOf(dst_device, src_device, &peers); error != cudaSuccess)
     return error;
-  }
   if (count == 0) return cudaSuccess;
   return FromDriver(
       g_driver.cuMemcpyPeerAsync(Address(dst), peers.dst, Address(src), peers.src, count, stream));

@@ -17,12 +17,10 @@ cudaError_t FillBox(const cudaPitchedPtr& pitched, const cudaExtent& extent, Fil
   if (extent.width > pitched.pitch) return cudaErrorInvalidValue;
   size_t rows = 0, slice = 0;
   if (__builtin_mul_overflow(extent.height, extent.depth, &rows) ||
-      __builtin_mul_overflow(pitched.pitch, pitched.ysize, &slice)) {
+      __builtin_mul_overflow(pitched.pitch, pitched.ysize, &slice))
     return cudaErrorInvalidValue;
-  }
-  if (extent.depth == 1 || extent.height == pitched.ysize) {
+  if (extent.depth == 1 || extent.height == pitched.ysize)
     return FromDriver(fill(Address(pitched.ptr), extent.width, rows));
-  }
   if (extent.height > pitched.ysize) return cudaErrorInvalidValue;
   for (size_t z = 0; z < extent.depth; ++z) {
     CUresult result = fill(Address(pitched.ptr) + z * slice, extent.width, extent.height);

@@ -95,9 +95,8 @@ void ToDriver(const cudaTextureDesc& from, CUDA_TEXTURE_DESC* to) {
 
 void FromDriver(const CUDA_TEXTURE_DESC& from, cudaTextureDesc* to) {
   *to = {};
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 3; ++i)
     to->addressMode[i] = static_cast<cudaTextureAddressMode>(from.addressMode[i]);
-  }
   to->filterMode = static_cast<cudaTextureFilterMode>(from.filterMode);
   to->readMode = (from.flags & CU_TRSF_READ_AS_INTEGER) != 0 ? cudaReadModeElementType
                                                              : cudaReadModeNormalizedFloat;
@@ -120,21 +119,18 @@ bool IsFloat(CUarray_format format) {
 // What the runtime refuses before the driver is asked: values that the read mode cannot give.
 cudaError_t CheckReadMode(const CUDA_RESOURCE_DESC& resource, const cudaTextureDesc& texture) {
   CUarray_format format;
-  if (resource.resType == CU_RESOURCE_TYPE_LINEAR) {
+  if (resource.resType == CU_RESOURCE_TYPE_LINEAR)
     format = resource.res.linear.format;
-  } else if (resource.resType == CU_RESOURCE_TYPE_PITCH2D) {
+  else if (resource.resType == CU_RESOURCE_TYPE_PITCH2D)
     format = resource.res.pitch2D.format;
-  } else {
+  else
     return cudaSuccess;
-  }
   const bool linear = texture.filterMode == cudaFilterModeLinear;
-  if (texture.readMode == cudaReadModeElementType) {
+  if (texture.readMode == cudaReadModeElementType)
     return linear && !IsFloat(format) ? cudaErrorInvalidFilterSetting : cudaSuccess;
-  }
   if (IsFloat(format)) return cudaErrorInvalidNormSetting;
-  if (format == CU_AD_FORMAT_SIGNED_INT32 || format == CU_AD_FORMAT_UNSIGNED_INT32) {
+  if (format == CU_AD_FORMAT_SIGNED_INT32 || format == CU_AD_FORMAT_UNSIGNED_INT32)
     return linear ? cudaErrorInvalidFilterSetting : cudaErrorInvalidNormSetting;
-  }
   return cudaSuccess;
 }
 
@@ -148,9 +144,8 @@ cudaError_t Call_cudaCreateTextureObject(cudaTextureObject_t* object,
   if (texture == nullptr) return cudaErrorInvalidResourceHandle;
   CUDA_RESOURCE_DESC driver_resource;
   if (cudaError_t error = ToDriver(*resource, &driver_resource); error != cudaSuccess) return error;
-  if (cudaError_t error = CheckReadMode(driver_resource, *texture); error != cudaSuccess) {
+  if (cudaError_t error = CheckReadMode(driver_resource, *texture); error != cudaSuccess)
     return error;
-  }
   CUDA_TEXTURE_DESC driver_texture;
   ToDriver(*texture, &driver_texture);
   return cudart::FromDriver(

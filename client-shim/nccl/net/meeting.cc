@@ -47,9 +47,8 @@ class Meeting {
       std::vector<pollfd> waits = {{listener_, POLLIN, 0}};
       for (const auto& guest : guests_) waits.push_back({guest->socket, POLLIN, 0});
       if (poll(waits.data(), waits.size(), -1) < 0) continue;
-      for (size_t i = 1; i < waits.size(); ++i) {
+      for (size_t i = 1; i < waits.size(); ++i)
         if (waits[i].revents != 0) ReadFrom(*guests_[i - 1]);
-      }
       if (waits[0].revents != 0) Accept();
       auto gone = [](const std::unique_ptr<Guest>& guest) { return guest->socket < 0; };
       guests_.erase(std::remove_if(guests_.begin(), guests_.end(), gone), guests_.end());

@@ -305,9 +305,8 @@ bool Relay::AllPresent() const {
 }
 
 void Relay::Shutdown() {
-  for (const auto& peer : peers_) {
+  for (const auto& peer : peers_)
     if (peer != nullptr) peer->Shutdown();
-  }
 }
 
 }  // namespace farcall::nccl

@@ -60,9 +60,8 @@ bool Capability(const std::string& text, Profile* profile) {
 
 std::string KnownCapabilities() {
   std::string text;
-  for (int cc : kCapabilities) {
+  for (int cc : kCapabilities)
     text += (text.empty() ? "" : ", ") + std::to_string(cc / 10) + "." + std::to_string(cc % 10);
-  }
   return text;
 }
 

@@ -39,9 +39,8 @@ bool AddPtx(cuda_abi::Bytes container, uint32_t cc, std::vector<std::string>* un
 // beside the wrapper's, which holds what nvlink made of their machine code. False: none has any.
 bool LinkUnits(const void* wrapper, uint32_t cc, std::string* code, std::string* error) {
   std::vector<std::string> units;
-  for (const cuda_abi::ImageView& view : cuda_abi::ViewTrustedWrapper(wrapper)) {
+  for (const cuda_abi::ImageView& view : cuda_abi::ViewTrustedWrapper(wrapper))
     if (!AddPtx(view.bytes, cc, &units, error)) return false;
-  }
   if (units.empty()) return false;
   *code = LinkText(units);
   return true;
@@ -97,9 +96,8 @@ bool ExtractHostCode(cuda_abi::Bytes file, uint32_t cc, std::vector<std::string>
                      std::string* error) {
   std::vector<cuda_abi::Bytes> containers;
   if (!images::ContainersOfHostCode(file, &containers, error)) return false;
-  for (const cuda_abi::Bytes container : containers) {
+  for (const cuda_abi::Bytes container : containers)
     if (!AddPtx(container, cc, units, error)) return false;
-  }
   if (units->empty())
     *error = "a host object or library without PTX for this device, which executes PTX only";
   return !units->empty();

@@ -119,9 +119,8 @@ void ForEachWord(std::string_view ptx, const Each& each) {
       length = 1;
     } else {
       while (length < rest.size() && (InName(rest[0]) || rest[0] == '.' || rest[0] == '%') &&
-             InName(rest[length])) {
+             InName(rest[length]))
         ++length;
-      }
       each(at, rest.substr(0, length));
     }
     at += length;

@@ -86,9 +86,8 @@ CUresult cuCtxCreate_v3(CUcontext* context, CUexecAffinityParam*, int parameters
 
 CUresult cuCtxCreate_v4(CUcontext* context, CUctxCreateParams* params, unsigned int flags,
                         CUdevice device) {
-  if (params != nullptr && (params->numExecAffinityParams != 0 || params->cigParams != nullptr)) {
+  if (params != nullptr && (params->numExecAffinityParams != 0 || params->cigParams != nullptr))
     return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
-  }
   return Create(context, flags, device);
 }
 
@@ -120,11 +119,10 @@ CUresult cuCtxSetCurrent(CUcontext handle) {
   }
   const std::shared_ptr<Context> context = TheDriver().contexts.Find(handle);
   if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  if (stack.empty()) {
+  if (stack.empty())
     stack.push_back(context);
-  } else {
+  else
     stack.back() = context;
-  }
   return CUDA_SUCCESS;
 }
 
@@ -187,9 +185,8 @@ CUresult cuCtxGetId(CUcontext handle, unsigned long long* id) {
 CUresult cuCtxSynchronize_v2(CUcontext handle) {
   std::shared_ptr<Context> context;
   if (const CUresult result = Find(handle, &context)) return result;
-  for (const auto& stream : context->Streams()) {
+  for (const auto& stream : context->Streams())
     if (stream->capture() != nullptr) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  }
   return context->Synchronize();
 }
 

@@ -55,10 +55,9 @@ class TableOwner final : public cuda_abi::ExportTableOwner {
                       std::vector<cuda_abi::FunctionHandle>* functions) override {
     const std::shared_ptr<Module> module = TheDriver().modules.Find(handle);
     if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    for (const std::string& name : module->program().KernelNames()) {
+    for (const std::string& name : module->program().KernelNames())
       if (const auto function = module->FindFunction(name))
         functions->push_back(function->handle());
-    }
     return CUDA_SUCCESS;
   }
 
@@ -79,9 +78,8 @@ std::vector<cuda_abi::ProcRow> SupportedRows() {
 #undef FARCALL_PROC
   };
   // An entry that is only the default would never succeed: a probe must see that it is not there.
-  for (cuda_abi::ProcRow& row : rows) {
+  for (cuda_abi::ProcRow& row : rows)
     if (IsUnsupported(row.entry)) row.entry = nullptr;
-  }
   return rows;
 }
 

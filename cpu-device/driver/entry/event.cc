@@ -126,11 +126,10 @@ CUresult cuEventSynchronize(CUevent handle) {
   if (const CUresult result = Enter(handle, &event)) return result;
   std::vector<CUgraphNode> nodes;
   if (event->captured(&nodes) != nullptr) return CUDA_ERROR_CAPTURED_EVENT;
-  if (event->shared() != nullptr) {
+  if (event->shared() != nullptr)
     event->shared()->Wait(event->shared()->recorded());
-  } else if (const auto latest = event->latest()) {
+  else if (const auto latest = event->latest())
     latest->Wait();
-  }
   FlushOutput();
   return event->context().sticky();
 }

@@ -103,9 +103,8 @@ std::vector<std::shared_ptr<Stream>> AllStreams(Context& context) {
 // A stream that waits for all others, and the event behind that.
 CUresult RecordAll(Context& context, Event& event) {
   const auto streams = AllStreams(context);
-  for (const auto& stream : streams) {
+  for (const auto& stream : streams)
     if (stream->capture() != nullptr) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  }
   const std::shared_ptr<Stream> last = context.CreateStream(CU_STREAM_NON_BLOCKING, 0);
   for (const auto& stream : streams) {
     Event here(context, CU_EVENT_DISABLE_TIMING);
@@ -119,9 +118,8 @@ CUresult RecordAll(Context& context, Event& event) {
 }
 
 CUresult WaitAll(Context& context, Event& event) {
-  for (const auto& stream : AllStreams(context)) {
+  for (const auto& stream : AllStreams(context))
     if (const CUresult result = WaitOrCapture(*stream, event)) return result;
-  }
   return CUDA_SUCCESS;
 }
 
@@ -188,9 +186,8 @@ CUresult cuDevSmResourceSplitByCount(CUdevResource* groups, unsigned int* count,
   }
   const Device& device = *FindDevice(origin.device);
   const uint32_t split = ++splits;
-  for (unsigned i = 0; groups != nullptr && i < possible; ++i) {
+  for (unsigned i = 0; groups != nullptr && i < possible; ++i)
     groups[i] = MakeResource(device, size, split);
-  }
   if (remaining != nullptr) {
     *remaining = MakeResource(device, input->sm.smCount - possible * size, split);
     if (remaining->sm.smCount == 0) *remaining = {};

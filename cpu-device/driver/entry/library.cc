@@ -122,10 +122,9 @@ CUresult cuLibraryEnumerateKernels(CUkernel* kernels, unsigned int count, CUlibr
   if (kernels == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::vector<std::string> names;
   if (const CUresult result = library->KernelNames(*context, &names)) return result;
-  for (unsigned i = 0; i < count && i < names.size(); ++i) {
+  for (unsigned i = 0; i < count && i < names.size(); ++i)
     if (const CUresult result = cuLibraryGetKernel(&kernels[i], handle, names[i].c_str()))
       return result;
-  }
   return CUDA_SUCCESS;
 }
 

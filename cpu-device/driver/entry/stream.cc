@@ -118,9 +118,8 @@ CUresult cuStreamSynchronize(CUstream handle) {
   if (const CUresult result = Enter(handle, &stream)) return result;
   if (stream->capture() != nullptr) return RefuseWhileCapturing(*stream);
   // The default stream stands for the streams it synchronises with, too.
-  if (stream->kind() == Stream::Kind::kLegacy) {
+  if (stream->kind() == Stream::Kind::kLegacy)
     stream->Submit([] { return CUDA_SUCCESS; }, How::kInlineIfIdle, true);
-  }
   stream->WaitIdle();
   FlushOutput();
   return stream->context().sticky();

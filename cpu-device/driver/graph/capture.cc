@@ -22,9 +22,8 @@ CUgraphNodeType TypeOf(const Op& op) {
 }
 
 void AddUnique(std::vector<GraphNode*>* to, const std::vector<GraphNode*>& nodes) {
-  for (GraphNode* node : nodes) {
+  for (GraphNode* node : nodes)
     if (std::find(to->begin(), to->end(), node) == to->end()) to->push_back(node);
-  }
 }
 
 }  // namespace

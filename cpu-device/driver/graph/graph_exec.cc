@@ -50,9 +50,8 @@ bool GraphExec::Append(const Graph& graph, bool top, Steps* steps) const {
     Step step{std::make_shared<const Op>(node->op), node->event, nullptr, {}, nullptr};
     if (node->body != nullptr) {
       auto bodies = std::make_shared<std::vector<Steps>>();
-      for (const auto& body : node->body->graphs) {
+      for (const auto& body : node->body->graphs)
         if (!Append(*body, false, &bodies->emplace_back())) return false;
-      }
       step.condition = node->body->condition;
       step.condition_type = node->body->type;
       step.bodies = std::move(bodies);
@@ -72,9 +71,8 @@ CUresult GraphExec::Refresh() {
 }
 
 CUresult GraphExec::Prepare() {
-  for (const auto& condition : graph_->conditionals) {
+  for (const auto& condition : graph_->conditionals)
     if (!condition->has_node) return CUDA_ERROR_INVALID_VALUE;
-  }
   std::lock_guard lock(mutex_);
   return Refresh();
 }
@@ -84,9 +82,8 @@ CUresult GraphExec::RunConditional(const Step& step, int device) {
   const auto& bodies = *step.bodies;
   switch (step.condition_type) {
     case CU_GRAPH_COND_TYPE_WHILE:
-      while (value() != 0) {
+      while (value() != 0)
         if (const CUresult result = Run(bodies[0], device)) return result;
-      }
       return CUDA_SUCCESS;
     case CU_GRAPH_COND_TYPE_IF:
       if (value() != 0) return Run(bodies[0], device);
@@ -140,9 +137,8 @@ CUresult GraphExec::Launch(Stream& stream) {
   const auto flush = [&]() -> CUresult {
     if (piece.empty() && !first) return CUDA_SUCCESS;
     auto work = [ops = std::move(piece), users, graph = graph_, first, device] {
-      for (const auto& condition : graph->conditionals) {
+      for (const auto& condition : graph->conditionals)
         if (first && condition->assign_default) condition->value = condition->default_value;
-      }
       return Run(ops, device);
     };
     piece.clear();
@@ -187,11 +183,10 @@ CUresult GraphExec::SetEnabled(const GraphNode& like, bool enabled) {
     return CUDA_ERROR_INVALID_VALUE;
   if (Twin(like, like.type) == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(mutex_);
-  if (enabled) {
+  if (enabled)
     disabled_.erase(like.id);
-  } else {
+  else
     disabled_.insert(like.id);
-  }
   return CUDA_SUCCESS;
 }
 
@@ -234,9 +229,8 @@ bool GraphExec::SameShape(const Graph& old, const Graph& graph, CUgraphExecUpdat
     const ConditionalBody &one = *before[i]->body, &other = *node.body;
     if (one.type != other.type || one.graphs.size() != other.graphs.size())
       return differ(CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED, &node, nullptr);
-    for (size_t k = 0; k < one.graphs.size(); ++k) {
+    for (size_t k = 0; k < one.graphs.size(); ++k)
       if (!SameShape(*one.graphs[k], *other.graphs[k], info)) return false;
-    }
   }
   return true;
 }

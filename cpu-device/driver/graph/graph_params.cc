@@ -136,9 +136,8 @@ void Assign(NodeWork work, GraphNode* node) {
   // A cooperative launch is an attribute of the node, not of its parameters.
   const auto* before = std::get_if<KernelOp>(&node->op);
   auto* kernel = std::get_if<KernelOp>(&work.op);
-  if (before != nullptr && kernel != nullptr) {
+  if (before != nullptr && kernel != nullptr)
     kernel->config.cooperative = before->config.cooperative;
-  }
   node->op = std::move(work.op);
   node->event = std::move(work.event);
   node->copy_params = work.copy_params;
@@ -183,11 +182,10 @@ CUgraphNodeParams ParamsFrom(const CUDA_BATCH_MEM_OP_NODE_PARAMS& params) {
 
 CUgraphNodeParams EventParams(CUgraphNodeType type, CUevent event) {
   CUgraphNodeParams wide = Typed(type);
-  if (type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) {
+  if (type == CU_GRAPH_NODE_TYPE_EVENT_RECORD)
     wide.eventRecord.event = event;
-  } else {
+  else
     wide.eventWait.event = event;
-  }
   return wide;
 }
 
@@ -211,9 +209,8 @@ CUresult ParamsOf(GraphNode& node, CUDA_KERNEL_NODE_PARAMS_v2* params) {
   params->blockDimZ = kernel->config.block.z;
   params->sharedMemBytes = kernel->config.dynamic_shared_bytes;
   node.param_pointers.clear();
-  for (const KernelParam& param : kernel->function->info().params) {
+  for (const KernelParam& param : kernel->function->info().params)
     node.param_pointers.push_back(kernel->params.data() + param.offset_bytes);
-  }
   params->kernelParams = node.param_pointers.data();
   params->ctx = kernel->function->context().handle();
   return CUDA_SUCCESS;

@@ -63,11 +63,10 @@ uint64_t Arena::Allocate(uint64_t bytes, uint64_t align) {
     if (!Retain(start, bytes)) return 0;
     const uint64_t head = start - it->first;
     const uint64_t tail = end - (start + bytes);
-    if (head != 0) {
+    if (head != 0)
       it->second = head;
-    } else {
+    else
       free_.erase(it);
-    }
     if (tail != 0) free_[start + bytes] = tail;
     return start;
   }

@@ -86,11 +86,10 @@ std::vector<Range> RangeMap::TakeContext(const Context* context) {
 Range RangeMap::LargestReservation() const {
   std::shared_lock lock(mutex_);
   const Range* largest = nullptr;
-  for (const auto& [start, range] : ranges_) {
+  for (const auto& [start, range] : ranges_)
     if (range.kind == RangeKind::kReservation &&
         (largest == nullptr || range.bytes > largest->bytes))
       largest = &range;
-  }
   return largest == nullptr ? Range{} : *largest;
 }
 
@@ -105,9 +104,8 @@ bool RangeMap::Accessible(uint64_t address, uint64_t bytes, int device, bool wri
 bool RangeMap::MaybeMapped(uint64_t address) const {
   static thread_local LastFound last;
   const uint64_t version = version_.load(std::memory_order_acquire);
-  for (const KnownRange& piece : last.pieces) {
+  for (const KnownRange& piece : last.pieces)
     if (address - piece.begin < piece.bytes && piece.version == version) return true;
-  }
   std::shared_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return true;
   const Range* range = At(address);
@@ -123,9 +121,8 @@ bool RangeMap::Mapped(uint64_t address, uint64_t bytes, KnownRange* found) const
   if (!lock.owns_lock()) return false;
   const Range* range = At(address);
   if (range == nullptr || bytes > range->end() - address) return false;
-  if (range->kind == RangeKind::kReservation && !MappedThrough(*range, address, bytes, 0, false)) {
+  if (range->kind == RangeKind::kReservation && !MappedThrough(*range, address, bytes, 0, false))
     return false;
-  }
   *found = {range->start, range->bytes, version_.load(std::memory_order_relaxed)};
   // Of a reservation not more is known than was looked at.
   if (range->kind == RangeKind::kReservation) found->begin = address, found->bytes = bytes;

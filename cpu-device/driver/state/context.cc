@@ -64,9 +64,7 @@ std::shared_ptr<Stream> Context::FindStream(CUstream handle) {
   if (handle == nullptr || handle == CU_STREAM_LEGACY) return legacy_;
   if (handle == CU_STREAM_PER_THREAD) {
     std::shared_ptr<Stream>& mine = ThreadStream(this);
-    if (mine == nullptr) {
-      mine = std::make_shared<Stream>(*this, Stream::Kind::kPerThread, 0);
-    }
+    if (mine == nullptr) mine = std::make_shared<Stream>(*this, Stream::Kind::kPerThread, 0);
     std::lock_guard lock(mutex_);
     streams_.emplace(mine.get(), mine);  // again after a reset
     return mine;
@@ -103,9 +101,8 @@ bool Context::DestroyStream(CUstream handle) {
 std::vector<std::shared_ptr<Stream>> Context::BlockingStreams() {
   std::vector<std::shared_ptr<Stream>> streams;
   std::lock_guard lock(mutex_);
-  for (const auto& [key, stream] : streams_) {
+  for (const auto& [key, stream] : streams_)
     if (stream->kind() != Stream::Kind::kNonBlocking) streams.push_back(stream);
-  }
   return streams;
 }
 

@@ -25,9 +25,8 @@ bool FindRange(uint64_t address, uint64_t bytes, KnownRange* found) {
 
 std::string CacheDirectory() {
   if (const char* chosen = getenv("FARCALL_CPU_CACHE")) return chosen;
-  if (const char* cache = getenv("XDG_CACHE_HOME"); cache != nullptr && *cache == '/') {
+  if (const char* cache = getenv("XDG_CACHE_HOME"); cache != nullptr && *cache == '/')
     return std::string(cache) + "/farcall/cpu-device";
-  }
   const char* home = getenv("HOME");
   return home != nullptr && *home == '/' ? std::string(home) + "/.cache/farcall/cpu-device" : "";
 }
@@ -50,9 +49,8 @@ void StartExecutor() {
   std::call_once(g_started, [] {
     ExecutorOptions& options = Options();
     options.pool_threads = static_cast<unsigned>(NumberFromEnvironment("FARCALL_CPU_THREADS"));
-    if (options.pool_threads == 0) {
+    if (options.pool_threads == 0)
       options.pool_threads = static_cast<unsigned>(TheDriver().profile.processors.size());
-    }
     options.watchdog_ns = NumberFromEnvironment("FARCALL_CPU_TIMEOUT_MS") * 1'000'000;
     options.cache_dir = CacheDirectory();
     options.cache_shared = NumberFromEnvironment("FARCALL_CPU_CACHE_SHARED") != 0;

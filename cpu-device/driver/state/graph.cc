@@ -91,9 +91,8 @@ Graph::~Graph() {
     ForgetInner(*node);
     GraphNodes().Take(node.get());
   }
-  for (const auto& condition : conditionals) {
+  for (const auto& condition : conditionals)
     if (condition.use_count() == 2) Conditionals().Take(condition.get());
-  }
 }
 
 GraphNode& Graph::Add(CUgraphNodeType type, std::vector<GraphNode*> dependencies) {
@@ -206,9 +205,8 @@ std::vector<GraphNode*> Graph::Order() const {
     if (node->dependencies.empty()) order.push_back(node.get());
   }
   for (size_t i = 0; i < order.size(); ++i) {
-    for (GraphNode* node : next[order[i]]) {
+    for (GraphNode* node : next[order[i]])
       if (--waiting[node] == 0) order.push_back(node);
-    }
   }
   if (order.size() != nodes_.size()) order.clear();
   return order;

@@ -144,9 +144,8 @@ bool Graph::Any(Predicate accept) const {
     if (accept(*node)) return true;
     if (node->child != nullptr && node->child->Any(accept)) return true;
     if (node->body == nullptr) continue;
-    for (const auto& graph : node->body->graphs) {
+    for (const auto& graph : node->body->graphs)
       if (graph->Any(accept)) return true;
-    }
   }
   return false;
 }

@@ -36,11 +36,10 @@ void Wait(CUdeviceptr address, T value, unsigned flags) {
   for (int spins = 0; !Reached<T>(word.load(std::memory_order_acquire), value, flags & 3);
        ++spins) {
     // The writer is often another stream of this device: give it the core.
-    if (spins < 100) {
+    if (spins < 100)
       std::this_thread::yield();
-    } else {
+    else
       std::this_thread::sleep_for(std::chrono::microseconds(50));
-    }
   }
 }
 
@@ -83,9 +82,8 @@ CUresult Check(Context& context, const CUstreamBatchMemOpParams& op) {
 
 CUresult CheckMemOps(Context& context, const CUstreamBatchMemOpParams* ops, unsigned count) {
   if (ops == nullptr || count > kMaxOps) return CUDA_ERROR_INVALID_VALUE;
-  for (unsigned i = 0; i < count; ++i) {
+  for (unsigned i = 0; i < count; ++i)
     if (const CUresult result = Check(context, ops[i])) return result;
-  }
   return CUDA_SUCCESS;
 }
 

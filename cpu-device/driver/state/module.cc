@@ -92,9 +92,8 @@ std::shared_ptr<Function> Module::FindFunction(const std::string& name) {
 }
 
 const GlobalInfo* Module::FindGlobal(const std::string& name) const {
-  for (const GlobalInfo& global : program().Globals()) {
+  for (const GlobalInfo& global : program().Globals())
     if (global.name == name) return &global;
-  }
   return nullptr;
 }
 

@@ -40,9 +40,8 @@ std::shared_lock<std::shared_mutex> UseMemory() {
 CUresult Do(const KernelOp& op) {
   const auto use = UseMemory();
   std::function<void()> on_wait;
-  if (const Turn turn = CurrentTurn(); turn.order != nullptr) {
+  if (const Turn turn = CurrentTurn(); turn.order != nullptr)
     on_wait = [turn] { turn.order->Yield(turn.issued); };
-  }
   return ResultOf(op.function->kernel().Run(op.config, op.params.data(), on_wait));
 }
 
@@ -117,9 +116,8 @@ CUresult Execute(const Op& op, int device) {
 }
 
 CUresult SubmitOp(Stream& stream, Op op, How how) {
-  if (stream.capture() != nullptr) {
+  if (stream.capture() != nullptr)
     return how == How::kWait ? RefuseWhileCapturing(stream) : CaptureOp(stream, std::move(op));
-  }
   // A shared body: the work is copied with its std::function.
   auto shared = std::make_shared<const Op>(std::move(op));
   const int device = stream.context().device().ordinal;

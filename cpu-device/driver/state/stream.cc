@@ -65,9 +65,8 @@ bool StreamAttributes::Get(CUstreamAttrID attribute, CUstreamAttrValue* value) c
       attribute != CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY &&
       attribute != CU_LAUNCH_ATTRIBUTE_PRIORITY &&
       attribute != CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN &&
-      attribute != CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP) {
+      attribute != CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP)
     return false;
-  }
   std::lock_guard lock(mutex_);
   const auto found = values_.find(attribute);
   *value = found == values_.end() ? CUstreamAttrValue{} : found->second;
@@ -100,11 +99,10 @@ std::vector<Stream::Ticket> Stream::Before() {
     std::lock_guard lock(other->mutex_);
     if (other->completed_ < other->submitted_) tickets.push_back({other, other->submitted_});
   };
-  if (kind_ == Kind::kLegacy) {
+  if (kind_ == Kind::kLegacy)
     for (const auto& other : context_.BlockingStreams()) add(other);
-  } else if (kind_ != Kind::kNonBlocking) {
+  else if (kind_ != Kind::kNonBlocking)
     add(context_.legacy());
-  }
   return tickets;
 }
 

@@ -140,16 +140,14 @@ CUresult FromMemcpy3D(const CUDA_MEMCPY3D* copy, CopyOp* op, End* dst, End* src)
   const bool src_array = copy->srcMemoryType == CU_MEMORYTYPE_ARRAY;
   const bool dst_array = copy->dstMemoryType == CU_MEMORYTYPE_ARRAY;
   if ((!src_array && !EndOf(copy->srcMemoryType, copy->srcDevice, copy->srcHost, &op->src, src)) ||
-      (!dst_array && !EndOf(copy->dstMemoryType, copy->dstDevice, copy->dstHost, &op->dst, dst))) {
+      (!dst_array && !EndOf(copy->dstMemoryType, copy->dstDevice, copy->dstHost, &op->dst, dst)))
     return CUDA_ERROR_INVALID_VALUE;
-  }
   // A pitch or height of 0 stands for the box's own; sizes that overflow are nobody's memory.
   constexpr uint64_t kLimit = 1ull << 40;
   for (uint64_t value :
        {copy->WidthInBytes, copy->Height, copy->Depth, copy->srcPitch, copy->dstPitch,
-        copy->srcHeight, copy->dstHeight, copy->srcXInBytes, copy->dstXInBytes}) {
+        copy->srcHeight, copy->dstHeight, copy->srcXInBytes, copy->dstXInBytes})
     if (value > kLimit) return CUDA_ERROR_INVALID_VALUE;
-  }
   op->width = copy->WidthInBytes;
   op->height = copy->Height;
   op->depth = copy->Depth;

@@ -22,18 +22,16 @@ CUresult CheckCluster(const Function& function, const LaunchConfig& config) {
   const Dim3 cluster =
       is_given || required[0] == 0 ? given : Dim3{required[0], required[1], required[2]};
   const uint64_t blocks = uint64_t{cluster.x} * cluster.y * cluster.z;
-  if (!is_given && required[0] == 0) {
+  if (!is_given && required[0] == 0)
     return function.info().needs_cluster ? CUDA_ERROR_INVALID_CLUSTER_SIZE : CUDA_SUCCESS;
-  }
   if (!function.context().device().profile.clusters)
     return blocks == 1 ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
   const bool differs = required[0] != 0 && (cluster.x != required[0] || cluster.y != required[1] ||
                                             cluster.z != required[2]);
   const uint64_t most = function.non_portable_cluster ? 16 : 8;
   if (differs || blocks == 0 || blocks > most || config.grid.x % cluster.x != 0 ||
-      config.grid.y % cluster.y != 0 || config.grid.z % cluster.z != 0) {
+      config.grid.y % cluster.y != 0 || config.grid.z % cluster.z != 0)
     return CUDA_ERROR_INVALID_CLUSTER_SIZE;
-  }
   return CUDA_SUCCESS;
 }
 
@@ -71,15 +69,13 @@ CUresult CheckShape(const Function& function, const LaunchConfig& config) {
 CUresult FromExtra(void** extra, std::vector<uint8_t>* params) {
   const void* buffer = nullptr;
   const size_t* bytes = nullptr;
-  for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
-    if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER) {
+  for (; *extra != CU_LAUNCH_PARAM_END; extra += 2)
+    if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER)
       buffer = extra[1];
-    } else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE) {
+    else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE)
       bytes = static_cast<const size_t*>(extra[1]);
-    } else {
+    else
       return CUDA_ERROR_INVALID_VALUE;
-    }
-  }
   if (bytes == nullptr || (buffer == nullptr && *bytes != 0) || *bytes < params->size())
     return CUDA_ERROR_INVALID_VALUE;
   if (buffer != nullptr) memcpy(params->data(), buffer, params->size());

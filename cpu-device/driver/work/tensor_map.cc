@@ -79,9 +79,8 @@ bool ValidKinds(const Tensor& t) {
       t.interleave > CU_TENSOR_MAP_INTERLEAVE_32B || t.swizzle < 0 ||
       t.swizzle > CU_TENSOR_MAP_SWIZZLE_128B_ATOM_64B || t.promotion < 0 ||
       t.promotion > CU_TENSOR_MAP_L2_PROMOTION_L2_256B || t.fill < 0 ||
-      t.fill > CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA) {
+      t.fill > CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA)
     return false;
-  }
   if (t.fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE && !IsFloat(t.type)) return false;
   if (t.interleave == CU_TENSOR_MAP_INTERLEAVE_32B && t.swizzle != CU_TENSOR_MAP_SWIZZLE_32B)
     return false;
@@ -115,9 +114,8 @@ CUresult Check(const Tensor& t, uint32_t least_rank) {
   if (const CUresult result = CurrentContext(&context)) return result;
   if (TheDriver().profile.cc_major < 9) return CUDA_ERROR_NOT_SUPPORTED;
   if (t.map == nullptr || reinterpret_cast<uint64_t>(t.map) % 64 != 0 || t.address == nullptr ||
-      t.dims == nullptr || t.steps == nullptr || (t.rank > 1 && t.strides == nullptr)) {
+      t.dims == nullptr || t.steps == nullptr || (t.rank > 1 && t.strides == nullptr))
     return CUDA_ERROR_INVALID_VALUE;
-  }
   if (t.interleave != CU_TENSOR_MAP_INTERLEAVE_NONE) least_rank = std::max(least_rank, 3u);
   if (t.rank < least_rank || t.rank > 5) return CUDA_ERROR_INVALID_VALUE;
   return ValidKinds(t) && ValidExtents(t) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -164,9 +162,8 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuui
                       steps, interleave, swizzle, promotion, fill};
   if (const CUresult result = Check(tensor, 1)) return result;
   if (box == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  for (uint32_t i = 0; i < rank; ++i) {
+  for (uint32_t i = 0; i < rank; ++i)
     if (box[i] == 0 || box[i] > 256) return CUDA_ERROR_INVALID_VALUE;
-  }
   const uint64_t inner_bytes = box[0] * ElementBits(type) / 8;
   if (interleave == CU_TENSOR_MAP_INTERLEAVE_NONE && inner_bytes % 16 != 0)
     return CUDA_ERROR_INVALID_VALUE;
@@ -189,10 +186,9 @@ CUresult cuTensorMapEncodeIm2col(CUtensorMap* map, CUtensorMapDataType type, cuu
   if (lower == nullptr || upper == nullptr || channels > 256 || pixels > 1024)
     return CUDA_ERROR_INVALID_VALUE;
   const int most = rank == 3 ? 32767 : rank == 4 ? 127 : 15;
-  for (uint32_t i = 0; i + 2 < rank; ++i) {
+  for (uint32_t i = 0; i + 2 < rank; ++i)
     if (lower[i] < -most - 1 || lower[i] > most || upper[i] < -most - 1 || upper[i] > most)
       return CUDA_ERROR_INVALID_VALUE;
-  }
   if (!ValidInner(tensor, channels)) return CUDA_ERROR_INVALID_VALUE;
   TensorMap made = MapOf(tensor);
   made.is_im2col = 1;
@@ -210,9 +206,8 @@ CUresult cuTensorMapReplaceAddress(CUtensorMap* map, void* address) {
   std::shared_ptr<Context> context;
   if (const CUresult result = CurrentContext(&context)) return result;
   if (map == nullptr || address == nullptr || reinterpret_cast<uint64_t>(map) % 64 != 0 ||
-      reinterpret_cast<uint64_t>(address) % 16 != 0) {
+      reinterpret_cast<uint64_t>(address) % 16 != 0)
     return CUDA_ERROR_INVALID_VALUE;
-  }
   TensorMap changed;
   memcpy(static_cast<void*>(&changed), map, sizeof(changed));
   if (changed.mark != kTensorMapMark) return CUDA_ERROR_INVALID_VALUE;

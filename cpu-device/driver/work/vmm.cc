@@ -209,9 +209,8 @@ CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offset,
   if (const CUresult result = CheckInitialized()) return result;
   const std::shared_ptr<PhysicalMemory> memory = FindMemory(handle);
   if (memory == nullptr || flags != 0 || size == 0 || !Aligned(size) || !Aligned(address) ||
-      !Aligned(offset)) {
+      !Aligned(offset))
     return CUDA_ERROR_INVALID_VALUE;
-  }
   if (offset > memory->bytes || size > memory->bytes - offset) return CUDA_ERROR_INVALID_VALUE;
   if (memory->multicast != nullptr) memory->multicast->AwaitTeam();
   CUresult result = CUDA_ERROR_INVALID_VALUE;
@@ -266,9 +265,8 @@ CUresult cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc*
     if (FindDevice(descriptors[i].location.id) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
     if (descriptors[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
         descriptors[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
-        descriptors[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
+        descriptors[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
       return CUDA_ERROR_INVALID_VALUE;
-    }
   }
   CUresult result = CUDA_ERROR_INVALID_VALUE;
   TheDriver().ranges.Update(address, [&](Range& range) {

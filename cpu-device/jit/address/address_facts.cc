@@ -96,9 +96,8 @@ void AddressForms::Spread() {
     bits_.emplace(symbol, uint64_t{1} << next);
   };
   for (const Instruction& instruction : function_.body) {
-    if (instruction.Is(Opcode::kLd) && ptx::BitsOf(instruction.type()) == 64) {
+    if (instruction.Is(Opcode::kLd) && ptx::BitsOf(instruction.type()) == 64)
       number(Fetched(instruction));
-    }
     for (const Operand& operand : instruction.operands) {
       if (!operand.variable || IsOfParams(instruction)) continue;
       number(OfVariable(operand));

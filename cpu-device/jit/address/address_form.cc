@@ -121,9 +121,8 @@ bool AddressForms::IsParameter(const Instruction& instruction) const {
 // Of a pointer that was loaded: of one parameter the same each time.
 Symbol AddressForms::Fetched(const Instruction& load) const {
   const Operand& from = load.operands.back();
-  if (IsParameter(load) && from.variable && from.reg == ptx::kNoRegister) {
+  if (IsParameter(load) && from.variable && from.reg == ptx::kNoRegister)
     return {from.variable, 1 + static_cast<uint64_t>(from.value)};
-  }
   return {&load, 0};
 }
 
@@ -134,11 +133,10 @@ AddressForm AddressForms::Of(const Operand& operand) const {
     case Operand::Kind::kRegister:
     case Operand::Kind::kAddress:
       if (operand.reg != ptx::kNoRegister) {
-        if (known_[operand.reg]) {
+        if (known_[operand.reg])
           Add(&form, *known_[operand.reg], 1);
-        } else {
+        else
           form.terms[OfRegister(operand.reg)] = 1;
-        }
       }
       break;
     case Operand::Kind::kSpecialRegister:
@@ -205,9 +203,8 @@ int64_t AddressForms::StepOf(const Symbol& symbol) const {
 }
 
 bool AddressForms::ByBlock(const Symbol& symbol) const {
-  if (symbol.first == &kOfSpecials) {
+  if (symbol.first == &kOfSpecials)
     return static_cast<SpecialRegister>(symbol.second) == SpecialRegister::kCtaidX;
-  }
   if (symbol.first == &kOfProducts) {
     const auto& ops = function_.body[symbol.second].operands;
     return Read(ops[1]).by_block || Read(ops[2]).by_block;
@@ -242,13 +239,12 @@ bool AddressForms::Evaluate(const Instruction& instruction, AddressForm* form) c
   const AddressForm b = ops.size() > 2 ? Of(ops[2]) : AddressForm{};
   auto product = [&] {
     if (instruction.mods.mul_mode == ptx::MulMode::kHi) return false;
-    if (a.terms.empty()) {
+    if (a.terms.empty())
       Add(form, b, a.constant);
-    } else if (b.terms.empty()) {
+    else if (b.terms.empty())
       Add(form, a, b.constant);
-    } else {
+    else
       return false;
-    }
     return true;
   };
   switch (instruction.opcode) {
@@ -312,9 +308,8 @@ void AddressForms::FindSlots() {
   for (const Instruction& instruction : function_.body) {
     if (!instruction.Is(Opcode::kCall)) continue;
     for (const Operand& list : instruction.operands) {
-      for (const Operand& slot : list.elements) {
+      for (const Operand& slot : list.elements)
         if (slot.variable) slots_[slot.variable];
-      }
     }
   }
 }
@@ -322,13 +317,11 @@ void AddressForms::FindSlots() {
 void AddressForms::FindForms() {
   for (const Instruction& instruction : function_.body) {
     const auto& ops = instruction.operands;
-    if (ops.empty() || !ops[0].Is(Operand::Kind::kRegister) || definitions_[ops[0].reg] != 1) {
+    if (ops.empty() || !ops[0].Is(Operand::Kind::kRegister) || definitions_[ops[0].reg] != 1)
       continue;
-    }
     AddressForm form;
-    if (Evaluate(instruction, &form) && form.terms.size() <= kMaxTerms) {
+    if (Evaluate(instruction, &form) && form.terms.size() <= kMaxTerms)
       known_[ops[0].reg] = std::make_unique<AddressForm>(std::move(form));
-    }
   }
 }
 
@@ -344,9 +337,8 @@ void AddressForms::FindAdvancing() {
   std::map<RegisterId, Seen> seen;
   for (const Instruction& instruction : function_.body) {
     const auto& ops = instruction.operands;
-    if (ops.empty() || !ops[0].Is(Operand::Kind::kRegister) || definitions_[ops[0].reg] < 2) {
+    if (ops.empty() || !ops[0].Is(Operand::Kind::kRegister) || definitions_[ops[0].reg] < 2)
       continue;
-    }
     const RegisterId to = ops[0].reg;
     AddressForm form;
     if (!Evaluate(instruction, &form) || form.terms.size() >= kMaxTerms) continue;
@@ -379,10 +371,9 @@ void AddressForms::FindScaledLoops() {
     for (const Instruction& instruction : function_.body) {
       if (PartInScaling(instruction) == Part::kNone) continue;
       ForResults(instruction, [&](RegisterId result) {
-        for (size_t i = 1; i < instruction.operands.size(); ++i) {
+        for (size_t i = 1; i < instruction.operands.size(); ++i)
           ForRegisters(instruction.operands[i],
                        [&](RegisterId reg) { visit(instruction, reg, result); });
-        }
       });
     }
   };
@@ -394,9 +385,8 @@ void AddressForms::FindScaledLoops() {
     const bool scales = PartInScaling(instruction) == Part::kScales;
     if (scales && components.Same(from, result)) scaled[components.Of(from)] = true;
   });
-  for (RegisterId reg = 0; reg < facts_.size(); ++reg) {
+  for (RegisterId reg = 0; reg < facts_.size(); ++reg)
     facts_[reg].scaled = scaled[components.Of(reg)];
-  }
 }
 
 }  // namespace farcall::cpu_device::jit

@@ -7,9 +7,8 @@ namespace farcall::cpu_device::jit {
 
 Components::Components(const std::vector<std::vector<uint32_t>>& to)
     : to_(to), number_(to.size(), 0), low_(to.size(), 0), of_(to.size(), 0) {
-  for (uint32_t node = 0; node < to.size(); ++node) {
+  for (uint32_t node = 0; node < to.size(); ++node)
     if (number_[node] == 0) Visit(node);
-  }
 }
 
 void Components::Open(uint32_t node) {
@@ -24,11 +23,10 @@ void Components::Visit(uint32_t first) {
     const uint32_t node = path_.back().first;
     if (path_.back().second < to_[node].size()) {
       const uint32_t next = to_[node][path_.back().second++];
-      if (number_[next] == 0) {
+      if (number_[next] == 0)
         Open(next);
-      } else if (of_[next] == 0) {
+      else if (of_[next] == 0)
         low_[node] = std::min(low_[node], number_[next]);
-      }
       continue;
     }
     path_.pop_back();

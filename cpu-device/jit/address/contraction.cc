@@ -45,9 +45,8 @@ llvm::PreservedAnalyses ContractionPass::run(llvm::Function& function,
                                              llvm::FunctionAnalysisManager&) {
   // Casts between registers' types that came to nothing would count as uses.
   for (llvm::BasicBlock& block : function) {
-    for (llvm::Instruction& instruction : llvm::make_early_inc_range(llvm::reverse(block))) {
+    for (llvm::Instruction& instruction : llvm::make_early_inc_range(llvm::reverse(block)))
       if (llvm::isInstructionTriviallyDead(&instruction)) instruction.eraseFromParent();
-    }
   }
   std::vector<BinaryOperator*> sums;
   for (llvm::BasicBlock& block : function) {
@@ -60,11 +59,9 @@ llvm::PreservedAnalyses ContractionPass::run(llvm::Function& function,
   }
   for (BinaryOperator* sum : sums) Contract(sum);
   for (llvm::BasicBlock& block : function) {
-    for (llvm::Instruction& instruction : block) {
-      if (llvm::isa<BinaryOperator>(instruction) && llvm::isa<llvm::FPMathOperator>(instruction)) {
+    for (llvm::Instruction& instruction : block)
+      if (llvm::isa<BinaryOperator>(instruction) && llvm::isa<llvm::FPMathOperator>(instruction))
         instruction.setHasAllowContract(false);
-      }
-    }
   }
   llvm::PreservedAnalyses kept;
   kept.preserveSet<llvm::CFGAnalyses>();

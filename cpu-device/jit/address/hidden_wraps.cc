@@ -29,9 +29,8 @@ bool WrapsUnseen(const SCEV* narrow, const Loop& loop, llvm::ScalarEvolution& ev
   }
   const SCEV* step = counter->getStepRecurrence(evolution);
   if (evolution.getTypeSizeInBits(narrow->getType()) >= kOffsetBits &&
-      evolution.getUnsignedRangeMax(step).ule(kMaxStride)) {
+      evolution.getUnsignedRangeMax(step).ule(kMaxStride))
     return false;
-  }
   return counter->getLoop() == &loop && !counter->hasNoUnsignedWrap() &&
          counter->getStart()->isZero() && !step->isOne() && evolution.isKnownPositive(step);
 }
@@ -73,9 +72,8 @@ llvm::PreservedAnalyses HiddenWrapsPass::run(llvm::Function& function,
                                              llvm::FunctionAnalysisManager& analyses) {
   auto& evolution = analyses.getResult<llvm::ScalarEvolutionAnalysis>(function);
   bool changed = false;
-  for (Loop* loop : analyses.getResult<llvm::LoopAnalysis>(function).getLoopsInPreorder()) {
+  for (Loop* loop : analyses.getResult<llvm::LoopAnalysis>(function).getLoopsInPreorder())
     if (loop->isInnermost()) changed |= Hide(*loop, evolution);
-  }
   if (!changed) return llvm::PreservedAnalyses::all();
   llvm::PreservedAnalyses kept;
   kept.preserveSet<llvm::CFGAnalyses>();

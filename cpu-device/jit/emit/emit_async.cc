@@ -57,9 +57,8 @@ bool Emitter::EmitMbarrierArrive(const Instruction& instruction) {
   const auto& ops = instruction.operands;
   const bool of_copy = instruction.Is(Opcode::kCp);
   const size_t at = of_copy ? 0 : 1;
-  if (ops.size() <= at || !ops[at].Is(Operand::Kind::kAddress)) {
+  if (ops.size() <= at || !ops[at].Is(Operand::Kind::kAddress))
     return Unsupported(instruction, "operand count");
-  }
   Value* object = Address(instruction, ops[at], SpaceOf(ops[at], instruction.mods.space), 8);
   if (!object) return false;
   Value *line = Int32(instruction.line), *count = Int32(1);
@@ -170,9 +169,8 @@ bool Emitter::EmitBulk(const Instruction& instruction) {
   const auto& ops = instruction.operands;
   const ptx::Modifiers& mods = instruction.mods;
   if (instruction.Has("commit_group") || instruction.Has("wait_group") ||
-      instruction.Has("prefetch")) {
+      instruction.Has("prefetch"))
     return true;
-  }
   if (ops.size() < 3 || instruction.Has("cp_mask")) return Unsupported(instruction);
   auto space = [](Space s) -> uint32_t {
     return s == Space::kGlobal          ? kBulkGlobal
@@ -225,9 +223,8 @@ bool Emitter::EmitBulkReduction(const Instruction& instruction, Value* to, Value
   Value* operand = b_.CreateAlignedLoad(
       IntOf(8 * width), b_.CreateGEP(b_.getInt8Ty(), from, offset), llvm::Align(width));
   bool own = instruction.mods.space != Space::kGlobal;
-  if (!AtomicLane(instruction, b_.CreateGEP(b_.getInt8Ty(), to, offset), operand, nullptr, own)) {
+  if (!AtomicLane(instruction, b_.CreateGEP(b_.getInt8Ty(), to, offset), operand, nullptr, own))
     return Unsupported(instruction);
-  }
   at->addIncoming(b_.CreateAdd(at, Int32(width)), b_.GetInsertBlock());
   b_.CreateBr(loop);
   b_.SetInsertPoint(done);

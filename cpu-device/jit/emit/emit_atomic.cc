@@ -121,11 +121,10 @@ llvm::Value* Emitter::AtomicLane(const Instruction& instruction, Value* pointer,
   BasicBlock* loop = BasicBlock::Create(context_, "atomic", llvm_function_);
   BasicBlock* done = BasicBlock::Create(context_, "atomic.done", llvm_function_);
   llvm::LoadInst* first = b_.CreateAlignedLoad(IntOf(bits), pointer, align);
-  if (bits <= 64) {
+  if (bits <= 64)
     first->setAtomic(AtomicOrdering::Monotonic);
-  } else {
+  else
     first->setVolatile(true);
-  }
   b_.CreateBr(loop);
   b_.SetInsertPoint(loop);
   llvm::PHINode* seen = b_.CreatePHI(IntOf(bits), 2);
@@ -165,9 +164,7 @@ bool Emitter::EmitAtomic(const Instruction& instruction) {
     if (!old) return Unsupported(instruction);
     if (has_result) Write(element(ops[0]), old, ptx::IsSigned(type));
   }
-  if (mods.async) {
-    return EmitBytesHaveCome(instruction, ops.back(), space, Int64(bits / 8 * count));
-  }
+  if (mods.async) return EmitBytesHaveCome(instruction, ops.back(), space, Int64(bits / 8 * count));
   return true;
 }
 

@@ -188,9 +188,8 @@ bool Emitter::EmitPermute(const Instruction& instruction) {
     const uint16_t* row = kTable[static_cast<int>(instruction.mods.permute) - 1];
     Value* which = b_.CreateAnd(selector, Int32(3));
     selector = Int32(row[0]);
-    for (uint32_t i = 1; i < 4; ++i) {
+    for (uint32_t i = 1; i < 4; ++i)
       selector = b_.CreateSelect(b_.CreateICmpEQ(which, Int32(i)), Int32(row[i]), selector);
-    }
   }
   Value* result = Int32(0);
   for (unsigned i = 0; i < 4; ++i) {

@@ -86,11 +86,10 @@ bool Emitter::CallBuiltin(const Instruction& instruction, std::string_view name,
   Value* value = Call(builtin->symbol, result, values);
   if (!builtin->returns) Unreachable();
   if (!builtin->result_bits || results.elements.empty()) return true;
-  if (Value* slot = slot_of(results.elements[0])) {
+  if (Value* slot = slot_of(results.elements[0]))
     b_.CreateStore(value, slot);
-  } else {
+  else
     Write(results.elements[0], value);
-  }
   return true;
 }
 

@@ -127,9 +127,8 @@ bool Emitter::EmitSetp(const Instruction& instruction) {
   // p = (a ? b) op c, q = !(a ? b) op c; packed: q is the high half
   if (!packed) results[1] = b_.CreateNot(results[0]);
   Write(ops[0], c ? CombineBool(op, results[0], c) : results[0]);
-  if (!instruction.second_dst.Is(Operand::Kind::kNone)) {
+  if (!instruction.second_dst.Is(Operand::Kind::kNone))
     Write(instruction.second_dst, c ? CombineBool(op, results[1], c) : results[1]);
-  }
   return true;
 }
 

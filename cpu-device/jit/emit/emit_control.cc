@@ -51,9 +51,8 @@ void Emitter::BranchTo(uint32_t target) {
 bool Emitter::EmitBranch(const Instruction& instruction) {
   auto target = static_cast<uint64_t>(instruction.operands[0].value);
   if (!instruction.operands[0].Is(Operand::Kind::kLabel) || target >= scope_->blocks.size() ||
-      !scope_->blocks[target]) {
+      !scope_->blocks[target])
     return Unsupported(instruction, "target");
-  }
   if (instruction.guard == ptx::kNoRegister) {
     BranchTo(static_cast<uint32_t>(target));
     return true;
@@ -88,9 +87,8 @@ bool Emitter::EmitBranchIndexed(const Instruction& instruction) {
   BasicBlock* outside = BasicBlock::Create(context_, "brx.outside", llvm_function_);
   llvm::SwitchInst* choice =
       b_.CreateSwitch(index, outside, static_cast<unsigned>(table.targets.size()));
-  for (size_t i = 0; i < table.targets.size(); ++i) {
+  for (size_t i = 0; i < table.targets.size(); ++i)
     choice->addCase(b_.getInt32(static_cast<uint32_t>(i)), scope_->blocks[table.targets[i]]);
-  }
   b_.SetInsertPoint(outside);
   Call("fc_rt_trap", b_.getVoidTy(), {Int32(instruction.line)});
   b_.CreateUnreachable();
@@ -106,15 +104,13 @@ bool Emitter::PrepareArguments(const Instruction& instruction, const ptx::Functi
   // A unit may have declared a result that another's definition lacks, as Numba does of a C
   // function without one; the linker takes it, and the result is no number in particular.
   if (results.elements.size() < function->returns.size() ||
-      arguments.elements.size() != function->params.size()) {
+      arguments.elements.size() != function->params.size())
     return Unsupported(instruction, "argument count of " + std::string(function->name));
-  }
   auto slot_of = [&](const Operand& operand, const ptx::Variable& declared, bool store) -> Value* {
     if (operand.variable) {
       auto it = scope_->param_slots.find(operand.variable);
-      if (it != scope_->param_slots.end()) {
+      if (it != scope_->param_slots.end())
         return operand.variable->size_bytes >= declared.size_bytes ? it->second : nullptr;
-      }
     }
     Value* slot = NewAlloca(TypeOf(declared.type), "argument", 8);
     if (store) b_.CreateStore(Read(operand, declared.type), slot);
@@ -197,9 +193,8 @@ bool Emitter::EmitIndirectCall(const Instruction& instruction) {
   };
   for (const ptx::Function* candidate : candidates) {
     if (!candidate->has_body || candidate->is_entry || candidate->returns.size() != returns ||
-        candidate->params.size() != params) {
+        candidate->params.size() != params)
       continue;
-    }
     bool same = true;
     for (size_t i = 0; i < returns; ++i) same &= fits(ops[0].elements[i], *candidate->returns[i]);
     for (size_t i = 0; i < params; ++i) same &= fits(ops[2].elements[i], *candidate->params[i]);

@@ -67,9 +67,8 @@ llvm::Value* Emitter::FloatToInt(const Instruction& instruction, Value* value, T
   Value* integral = RoundToIntegral(source, instruction.mods.rounding);
   auto id = ptx::IsSigned(to) ? intrinsic::fptosi_sat : intrinsic::fptoui_sat;
   Value* result = Intrinsic(id, {IntOf(bits), integral->getType()}, {integral});
-  if (from == Type::kF64 || bits == 64) {
+  if (from == Type::kF64 || bits == 64)
     result = b_.CreateSelect(IsNan(source), ConstInt(bits, uint64_t{1} << (bits - 1)), result);
-  }
   return result;
 }
 
@@ -77,9 +76,8 @@ llvm::Value* Emitter::FloatToInt(const Instruction& instruction, Value* value, T
 llvm::Value* Emitter::NarrowDirected(Value* value, Type to, Rounding rounding) {
   bool from_double = value->getType()->isDoubleTy();
   if (to == Type::kF32) {
-    if (rounding == Rounding::kRn || rounding == Rounding::kNone) {
+    if (rounding == Rounding::kRn || rounding == Rounding::kNone)
       return b_.CreateFPTrunc(value, b_.getFloatTy());
-    }
     uint32_t mode = rounding == Rounding::kRm ? 1 : rounding == Rounding::kRp ? 2 : 3;
     return Call("fc_rt_f32_from_f64", b_.getFloatTy(), {value, Int32(mode)}, true);
   }
@@ -261,11 +259,10 @@ bool Emitter::EmitConvert(const Instruction& instruction) {
     Value* bits = ReadInt(ops[1], 32);
     Value* nan = IsNan(Read(ops[1], Type::kF32));
     Value* add = Int32(0x1000);
-    if (mods.rounding == Rounding::kRn) {
+    if (mods.rounding == Rounding::kRn)
       add = b_.CreateAdd(Int32(0xfff), b_.CreateAnd(b_.CreateLShr(bits, 13), Int32(1)));
-    } else if (mods.rounding == Rounding::kRz) {
+    else if (mods.rounding == Rounding::kRz)
       add = Int32(0);
-    }
     if (mods.satfinite || mods.relu) return Unsupported(instruction);
     Value* rounded = b_.CreateAnd(b_.CreateAdd(bits, add), Int32(0xffffe000));
     Write(ops[0], b_.CreateSelect(nan, Int32(0x7fffffff), rounded));
@@ -275,9 +272,8 @@ bool Emitter::EmitConvert(const Instruction& instruction) {
   if (LaneType(to) != to) return EmitConvertPacked(instruction);
   bool to_float = IsFloatType(to), from_float = IsFloatType(from);
   if ((!to_float && !ptx::IsInteger(to)) || (!from_float && !ptx::IsInteger(from)) ||
-      ptx::IsPacked(from) || ptx::IsPacked(to)) {
+      ptx::IsPacked(from) || ptx::IsPacked(to))
     return Unsupported(instruction);
-  }
   Value* value = Read(ops[1], from);
   Value* result = nullptr;
   if (to_float && from_float) {

@@ -52,12 +52,10 @@ llvm::Value* Emitter::Pack(Value* low, Value* high) {
 }
 
 llvm::Value* Emitter::Widen(Value* value, Type type) {
-  if (type == Type::kF16) {
+  if (type == Type::kF16)
     return b_.CreateFPExt(b_.CreateBitCast(value, b_.getHalfTy()), b_.getFloatTy());
-  }
-  if (type == Type::kBf16) {
+  if (type == Type::kBf16)
     return b_.CreateBitCast(b_.CreateShl(Resize(value, 32), 16), b_.getFloatTy());
-  }
   return value;
 }
 
@@ -191,9 +189,8 @@ bool IsDirected(Rounding rounding) {
 // one fma, as ptxas makes them.
 void AllowContraction(Opcode opcode, llvm::Value* result) {
   if (opcode != Opcode::kAdd && opcode != Opcode::kSub && opcode != Opcode::kMul) return;
-  if (auto* operation = llvm::dyn_cast<llvm::Instruction>(result)) {
+  if (auto* operation = llvm::dyn_cast<llvm::Instruction>(result))
     operation->setHasAllowContract(true);
-  }
 }
 
 }  // namespace
@@ -312,9 +309,8 @@ bool Emitter::EmitFloat(const Instruction& instruction) {
   bool packed = lane_type != type;
   Value* lanes[2] = {};
   std::vector<Value*> operands;
-  if (instruction.mods.type_count > 1 && instruction.type(1) != type) {
+  if (instruction.mods.type_count > 1 && instruction.type(1) != type)
     return EmitMixedFloat(instruction);
-  }
   for (size_t i = 1; i < ops.size(); ++i) operands.push_back(Read(ops[i], type));
   for (unsigned lane = 0; lane < (packed ? 2u : 1u); ++lane) {
     std::vector<Value*> arguments;
@@ -336,9 +332,8 @@ bool Emitter::EmitMixedFloat(const Instruction& instruction) {
   const bool sums = instruction.Is(Opcode::kAdd) || instruction.Is(Opcode::kSub);
   const size_t count = instruction.Is(Opcode::kFma) ? 4 : 3;
   if ((!sums && !instruction.Is(Opcode::kFma)) || type != Type::kF32 || instruction.mods.ftz ||
-      (narrow != Type::kF16 && narrow != Type::kBf16) || ops.size() != count) {
+      (narrow != Type::kF16 && narrow != Type::kBf16) || ops.size() != count)
     return Unsupported(instruction);
-  }
   std::vector<Value*> arguments;
   for (size_t i = 1; i + 1 < count; ++i) arguments.push_back(Widen(Read(ops[i], narrow), narrow));
   arguments.push_back(Read(ops[count - 1], type));

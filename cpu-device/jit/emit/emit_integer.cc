@@ -18,9 +18,8 @@ bool Emitter::EmitInteger(const Instruction& instruction) {
   if (instruction.Is(Opcode::kDp4a) || instruction.Is(Opcode::kDp2a))
     return EmitDotProduct(instruction);
   if (instruction.mods.cc || instruction.Is(Opcode::kAddc) || instruction.Is(Opcode::kSubc) ||
-      instruction.Is(Opcode::kMadc)) {
+      instruction.Is(Opcode::kMadc))
     return EmitCarry(instruction);
-  }
   unsigned bits = ptx::BitsOf(type);
   bool is_signed = ptx::IsSigned(type);
   auto read = [&](size_t i) { return ReadInt(ops[i], bits, is_signed); };
@@ -63,9 +62,8 @@ bool Emitter::EmitInteger(const Instruction& instruction) {
     default:
       return Unsupported(instruction);
   }
-  if (instruction.mods.relu) {
+  if (instruction.mods.relu)
     result = b_.CreateBinaryIntrinsic(intrinsic::smax, result, ConstInt(bits, 0));
-  }
   Write(ops[0], result, is_signed);
   return true;
 }

@@ -59,11 +59,10 @@ void Emitter::EmitMatrixPair(const Instruction& instruction, unsigned q, const O
   if (!instruction.mods.trans) {
     Value* row = FromLane(own_row, b_.CreateAdd(group, Int32(8 * q)));
     Value* at = RowElement(instruction, row, b_.CreateShl(pair_column, 1), 4);
-    if (load) {
+    if (load)
       pair = b_.CreateAlignedLoad(b_.getInt32Ty(), at, llvm::Align(4));
-    } else {
+    else
       b_.CreateAlignedStore(pair, at, llvm::Align(4));
-    }
   }
   for (unsigned i = 0; instruction.mods.trans && i < 2; ++i) {  // of two rows, column `group`
     Value* row = FromLane(own_row, b_.CreateAdd(pair_column, Int32(8 * q + i)));
@@ -138,9 +137,8 @@ bool Emitter::EmitMatrix(const Instruction& instruction) {
                           mods.trans && instruction.type() == Type::kB8;
   MatrixLoad how;
   unsigned count = mods.matrix_count;
-  if ((load ? !LoadOf(instruction, &how, &count) : !halves && !byte_store) || ops.size() != 2) {
+  if ((load ? !LoadOf(instruction, &how, &count) : !halves && !byte_store) || ops.size() != 2)
     return Unsupported(instruction, "matrix shape");
-  }
   if (instruction.Is(Opcode::kMovmatrix)) {
     if (!mods.trans) return Unsupported(instruction);
     Write(ops[0], Transposed(ReadInt(ops[1], 32)));
@@ -148,13 +146,11 @@ bool Emitter::EmitMatrix(const Instruction& instruction) {
   }
   const Operand &data = ops[load ? 0 : 1], &address = ops[load ? 1 : 0];
   ptx::Space space = SpaceOf(address, mods.space);
-  if (space != ptx::Space::kShared && space != ptx::Space::kNone) {
+  if (space != ptx::Space::kShared && space != ptx::Space::kNone)
     return Unsupported(instruction, "state space");
-  }
   bool list = data.Is(Operand::Kind::kVector);
-  if (count == 0 || (list ? data.elements.size() : 1) != count) {
+  if (count == 0 || (list ? data.elements.size() : 1) != count)
     return Unsupported(instruction, "operand count");
-  }
   Value* own_row = Resize(SymbolAddress(address), 64);
   if (space == ptx::Space::kNone) {  // a generic address, which has to lie in shared memory
     Value* shared = BlockField(offsetof(BlockContext, shared), b_.getPtrTy());
@@ -172,15 +168,13 @@ bool Emitter::EmitMatrix(const Instruction& instruction) {
     return true;
   }
   const unsigned step = load && !halves && how.transposes ? 2 : 1;
-  for (unsigned q = 0; q < count; q += step) {
-    if (halves) {
+  for (unsigned q = 0; q < count; q += step)
+    if (halves)
       EmitMatrixPair(instruction, q, parts[q], own_row);
-    } else if (load) {
+    else if (load)
       EmitMatrixBytes(instruction, how, q, parts.slice(q, step), own_row);
-    } else {
+    else
       EmitMatrixByteStore(instruction, q, parts[q], own_row);
-    }
-  }
   return true;
 }
 

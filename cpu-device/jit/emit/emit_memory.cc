@@ -185,9 +185,8 @@ bool Emitter::EmitLoad(const Instruction& instruction) {
         ops[1].variable->param_offset % (bytes * count) == 0) {
       const auto& params = scope_->function->params;
       size_t at = ops[1].variable->index;
-      if (at < params.size() && params[at].get() == ops[1].variable) {
+      if (at < params.size() && params[at].get() == ops[1].variable)
         load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(context_, {}));
-      }
     }
   }
   if (count == 1) {
@@ -195,9 +194,8 @@ bool Emitter::EmitLoad(const Instruction& instruction) {
     return true;
   }
   if (ops[0].elements.size() != count) return Unsupported(instruction, "operand count");
-  for (unsigned i = 0; i < count; ++i) {
+  for (unsigned i = 0; i < count; ++i)
     Write(ops[0].elements[i], b_.CreateExtractElement(load, i), ptx::IsSigned(type));
-  }
   return true;
 }
 
@@ -215,9 +213,8 @@ bool Emitter::EmitStore(const Instruction& instruction) {
   } else {
     if (ops[1].elements.size() != count) return Unsupported(instruction, "operand count");
     value = llvm::PoisonValue::get(llvm::FixedVectorType::get(TypeOf(type), count));
-    for (unsigned i = 0; i < count; ++i) {
+    for (unsigned i = 0; i < count; ++i)
       value = b_.CreateInsertElement(value, Read(ops[1].elements[i], type), i);
-    }
   }
   Value* pointer = Address(instruction, ops[0], space, bytes * count);
   if (!pointer) return false;
@@ -226,11 +223,10 @@ bool Emitter::EmitStore(const Instruction& instruction) {
   const bool lockstep = CanSuspend() && !InEntry() && IsVolatileOfCallee(instruction);
   if (lockstep) Suspend(Wait::kLockstep);
   llvm::StoreInst* store = b_.CreateAlignedStore(value, pointer, llvm::Align(bytes * count));
-  if (IsParam(space)) {
+  if (IsParam(space))
     store->setAlignment(llvm::Align(std::min(8u, bytes)));
-  } else {
+  else
     MarkUnordered(store);
-  }
   if (mods.semantics > Semantics::kWeak && !IsParam(space)) {
     if (count == 1 && bits <= 64 && mods.semantics != Semantics::kVolatile &&
         mods.semantics != Semantics::kMmio) {

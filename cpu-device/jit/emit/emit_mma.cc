@@ -52,12 +52,10 @@ bool FormOf(const ptx::Instruction& instruction, MatrixForm* form) {
   const Type types[] = {mods.types[0], halves ? Type::kF16 : mods.types[1],
                         halves ? Type::kF16 : mods.types[2], mods.types[halves ? 1 : 3]};
   if ((mods.type_count != 4 && !halves) || !Known(types[0], &form->d) ||
-      !Known(types[1], &form->a) || !Known(types[2], &form->b) || !Known(types[3], &form->c)) {
+      !Known(types[1], &form->a) || !Known(types[2], &form->b) || !Known(types[3], &form->c))
     return false;
-  }
-  for (const char* other : {"sp", "sp::ordered_metadata", "block_scale", "kind::mxf8f6f4"}) {
+  for (const char* other : {"sp", "sp::ordered_metadata", "block_scale", "kind::mxf8f6f4"})
     if (instruction.Has(other)) return false;
-  }
   form->m = mods.m;
   form->n = mods.n;
   form->k = mods.k;
@@ -133,17 +131,15 @@ bool Emitter::EmitMma(const Instruction& instruction) {
   const auto& ops = instruction.operands;
   MatrixForm form;
   if (outlined_) return Unsupported(instruction, "inside a function that is not inlined");
-  if (!FormOf(instruction, &form) || ops.size() != 4) {
+  if (!FormOf(instruction, &form) || ops.size() != 4)
     return Unsupported(instruction, "shape or types");
-  }
   auto width = [](MatrixType type) { return BitsOf(type) == 64 ? 64u : 32u; };
   const unsigned in_a = form.WordsOfA(), in_b = form.WordsOfB(), in_d = form.WordsOfD();
   std::vector<Value*> words;
   if (!AddMatrixWords(&words, in_a, ops[1], width(form.a)) ||
       !AddMatrixWords(&words, in_b, ops[2], width(form.b)) ||
-      !AddMatrixWords(&words, form.WordsOfC(), ops[3], width(form.c))) {
+      !AddMatrixWords(&words, form.WordsOfC(), ops[3], width(form.c)))
     return Unsupported(instruction, "operand count");
-  }
   const std::vector<Operand> results = Parts(ops[0]);
   if (results.size() * width(form.d) < in_d * 32) return Unsupported(instruction, "operand count");
   Value *types = Int32(form.TypesAndFlags()), *sizes = Int32(form.Sizes());
@@ -218,9 +214,8 @@ bool Emitter::EmitWmmaMemory(const Instruction& instruction) {
   const unsigned bits = memory.bits, share = memory.share();
   if (outlined_) return Unsupported(instruction, "inside a function that is not inlined");
   if (ops.size() < 2 || mods.layout_a == ptx::Layout::kNone || share == 0 || share > 64 ||
-      memory.rows * memory.columns % kWarpSize != 0 || bits < 8) {
+      memory.rows * memory.columns % kWarpSize != 0 || bits < 8)
     return Unsupported(instruction, "shape or type");
-  }
   const unsigned line = memory.by_row ? memory.columns : memory.rows;
   const unsigned held = bits == 64 ? 64 : 32, words = (share * bits + held - 1) / held;
   const Operand &address = ops[store ? 0 : 1], &fragment = ops[store ? 1 : 0];

@@ -13,9 +13,8 @@ namespace {
 
 unsigned RankOf(const ptx::Instruction& instruction) {
   static constexpr const char* kNames[] = {"1d", "2d", "3d", "4d", "5d"};
-  for (unsigned i = 0; i < kMaxTensorRank; ++i) {
+  for (unsigned i = 0; i < kMaxTensorRank; ++i)
     if (instruction.Has(kNames[i])) return i + 1;
-  }
   return 0;
 }
 
@@ -75,9 +74,8 @@ bool Emitter::EmitTensorMap(const Instruction& instruction) {
     Call("fc_rt_bulk_copy", b_.getVoidTy(), {to, range(ops[1], kBulkShared), bytes});
     return true;
   }
-  if (instruction.Part(1) != "replace" || instruction.Part(2) != "tile") {
+  if (instruction.Part(1) != "replace" || instruction.Part(2) != "tile")
     return Unsupported(instruction);
-  }
   for (const NamedField& known : kFields) {
     if (instruction.Part(3) != known.name) continue;
     if (ops.size() != (known.by_element ? 3u : 2u))
@@ -106,18 +104,16 @@ bool Emitter::EmitTensorCopy(const Instruction& instruction) {
   if (instruction.Has("prefetch")) return true;
   const unsigned rank = RankOf(instruction);
   for (const char* other : {"im2col", "im2col_no_offs", "im2col::w", "im2col::w::128",
-                            "tile::gather4", "tile::scatter4"}) {
+                            "tile::gather4", "tile::scatter4"})
     if (instruction.Has(other)) return Unsupported(instruction, "only tile mode is");
-  }
   const bool store = mods.space == Space::kGlobal;
   const size_t map_at = store ? 0 : 1;
   const TensorReduce reduce = ReductionOf(mods.atomic);
   const bool reduces = instruction.Part(1) == "reduce";
   if (rank == 0 || instruction.Part(0) != "cp" ||
       (reduces ? !store || reduce == TensorReduce::kNone : instruction.Part(1) != "async") ||
-      ops.size() < (store ? 2u : 3u) || ops[map_at].elements.size() != 1) {
+      ops.size() < (store ? 2u : 3u) || ops[map_at].elements.size() != 1)
     return Unsupported(instruction);
-  }
   const std::vector<Operand> parts = Parts(ops[map_at].elements[0]);
   if (parts.size() != rank) return Unsupported(instruction, "coordinate count");
   Value* coordinates = NewWords(kMaxTensorRank);

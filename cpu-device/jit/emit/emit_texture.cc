@@ -80,9 +80,8 @@ bool Emitter::EmitTexture(const Instruction& instruction) {
   const Type result_type = instruction.type(0), type = instruction.type(1);
   const bool gather = instruction.Is(Opcode::kTld4);
   if (ops.size() < 2 || ptx::BitsOf(result_type) != 32 ||
-      (type != Type::kF32 && type != Type::kS32)) {
+      (type != Type::kF32 && type != Type::kS32))
     return Unsupported(instruction);
-  }
   Value* in = NewWords(kTextureWords);
   if (!SetCoordinates(instruction, ops[1], type, in)) return false;
   uint32_t what = ShapeOf(instruction.mods.geometry);
@@ -124,9 +123,8 @@ bool Emitter::EmitSurface(const Instruction& instruction) {
   const Type type = instruction.type();
   const unsigned bits = ptx::BitsOf(type), count = instruction.mods.vector;
   if (ops.size() != 2 || bits < 8 || bits > 64 || bits * count > 128 ||
-      (formatted && (load || bits != 32))) {
+      (formatted && (load || bits != 32)))
     return Unsupported(instruction);
-  }
   const Operand& address = load ? ops[1] : ops[0];
   Value* in = NewWords(kTextureWords);
   if (!SetCoordinates(instruction, address, Type::kS32, in)) return false;
@@ -144,10 +142,9 @@ bool Emitter::EmitSurface(const Instruction& instruction) {
   auto part = [&](unsigned i) {
     return b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), room, uint64_t{i} * bits / 8);
   };
-  if (!load) {
+  if (!load)
     for (unsigned i = 0; i < count; ++i)
       b_.CreateAlignedStore(AsInt(Read(data[i], type)), part(i), llvm::Align(bits / 8));
-  }
   Call(load ? "fc_rt_suld" : "fc_rt_sust", b_.getVoidTy(),
        {SymbolAddress(address), Int32(what), Int32(instruction.line), in, room});
   for (unsigned i = 0; load && i < count; ++i) {

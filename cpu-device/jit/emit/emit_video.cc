@@ -115,9 +115,8 @@ bool Emitter::EmitVideo(const Instruction& instruction) {
   const Type of_a = instruction.type(sets ? 0 : 1), of_b = instruction.type(sets ? 1 : 2);
   if (instruction.mods.type_count != (sets ? 2 : 3) || !IsWord(to) || !IsWord(of_a) ||
       !IsWord(of_b) || ops.size() != (lanes > 1 || !second.empty() ? 4u : 3u) ||
-      (lanes > 1 && !second.empty() && (second != "add" || instruction.mods.sat))) {
+      (lanes > 1 && !second.empty() && (second != "add" || instruction.mods.sat)))
     return Unsupported(instruction);
-  }
   auto vector_of = [&](unsigned width) { return llvm::FixedVectorType::get(IntOf(width), lanes); };
   auto* wide = vector_of(lanes == 1 ? 64 : 32);
   auto parts = [&](const Operand& operand, Type type) {

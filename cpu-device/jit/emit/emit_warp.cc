@@ -37,9 +37,7 @@ Emitter::WarpResult Emitter::WarpOperation(Wait wait, const WarpOperands& operan
   set(offsetof(ThreadContext, value), operands.value);
   set(offsetof(ThreadContext, b), operands.b);
   set(offsetof(ThreadContext, c), operands.c);
-  if (operands.predicate) {
-    set(offsetof(ThreadContext, predicate), Resize(operands.predicate, 32));
-  }
+  if (operands.predicate) set(offsetof(ThreadContext, predicate), Resize(operands.predicate, 32));
   set(offsetof(ThreadContext, mask), operands.mask);
   Suspend(wait);
   Value* predicate = ThreadField(offsetof(ThreadContext, predicate), b_.getInt32Ty(), false);
@@ -120,15 +118,14 @@ bool Emitter::EmitBarrier(const Instruction& instruction) {
   }
   BarrierReduce reduce = BarrierReduce::kNone;
   if (reduces) {
-    if (instruction.Has("popc")) {
+    if (instruction.Has("popc"))
       reduce = BarrierReduce::kPopc;
-    } else if (instruction.Has("and")) {
+    else if (instruction.Has("and"))
       reduce = BarrierReduce::kAnd;
-    } else if (instruction.Has("or")) {
+    else if (instruction.Has("or"))
       reduce = BarrierReduce::kOr;
-    } else {
+    else
       return Unsupported(instruction);
-    }
     Value* predicate = ReadPredicate(ops.back());
     if (form_ == CodeForm::kRegions && whole) {
       Value* result = CallMark(kMarkReduce, b_.getInt32Ty(),
@@ -256,11 +253,10 @@ bool Emitter::EmitWarp(const Instruction& instruction) {
       return Unsupported(instruction);
   }
   const auto [result, predicate] = WarpOperation(wait, in);
-  if (instruction.Is(Opcode::kVote) && mods.vote != ptx::VoteMode::kBallot) {
+  if (instruction.Is(Opcode::kVote) && mods.vote != ptx::VoteMode::kBallot)
     Write(ops[0], b_.CreateICmpNE(result, Int64(0)));
-  } else {
+  else
     Write(ops[0], Resize(result, 32));
-  }
   if (!instruction.second_dst.Is(Operand::Kind::kNone)) Write(instruction.second_dst, predicate);
   return true;
 }

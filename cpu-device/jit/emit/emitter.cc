@@ -46,9 +46,8 @@ bool Emitter::Unsupported(const Instruction& instruction, const std::string& why
 }
 
 bool Emitter::Suspends(const Instruction& instruction) {
-  if (instruction.Is(Opcode::kMbarrier)) {
+  if (instruction.Is(Opcode::kMbarrier))
     return instruction.Part(1) == "test_wait" || instruction.Part(1) == "try_wait";
-  }
   return MeetsOthers(instruction) || instruction.Is(Opcode::kActivemask);
 }
 
@@ -86,12 +85,11 @@ void Emitter::Classify() {
       for (const Instruction& instruction : function->body) {
         if (!instruction.Is(Opcode::kCall) || instruction.operands.size() < 2) continue;
         bool hit = false;
-        if (instruction.operands[1].function) {
+        if (instruction.operands[1].function)
           hit = marked.count(instruction.operands[1].function) != 0;
-        } else {
+        else
           for (const ptx::Function* candidate : layout_.address_taken)
             hit |= marked.count(candidate) != 0;
-        }
         if (hit) {
           marked.insert(function);
           changed = true;
@@ -195,9 +193,8 @@ bool Emitter::EmitLoopKernel(llvm::Function* kernel) {
   SetField(thread_, offsetof(ThreadContext, local_top), Int64(layout_.local_bytes));
   exit_block_ = next;
   // Local memory is the same for each thread in turn, so it does order them.
-  if (layout_.local_bytes == 0 && !layout_.needs_local_stack) {
+  if (layout_.local_bytes == 0 && !layout_.needs_local_stack)
     unordered_ = llvm::MDNode::getDistinct(context_, {});
-  }
   if (!EmitEntry()) return false;
 
   b_.SetInsertPoint(next);

@@ -115,26 +115,22 @@ void Emitter::Write(const Operand& operand, Value* value, bool is_signed) {
     Value* whole = AsInt(value);
     unsigned bits = whole->getType()->getIntegerBitWidth();
     const unsigned part = bits / std::max(static_cast<unsigned>(operand.elements.size()), 1u);
-    for (size_t i = 0; i < operand.elements.size(); ++i) {
+    for (size_t i = 0; i < operand.elements.size(); ++i)
       Write(operand.elements[i], Resize(b_.CreateLShr(whole, part * i), part));
-    }
     return;
   }
   if (!operand.Is(Operand::Kind::kRegister)) return;  // the sink
   llvm::AllocaInst* slot = scope_->registers[operand.reg];
   llvm::Type* type = slot->getAllocatedType();
-  if (value->getType() != type) {
-    value = Cast(Resize(AsInt(value), BitsOf(type), is_signed), type);
-  }
+  if (value->getType() != type) value = Cast(Resize(AsInt(value), BitsOf(type), is_signed), type);
   b_.CreateStore(value, slot);
 }
 
 llvm::Value* Emitter::Field(Value* base, size_t offset, llvm::Type* type, bool invariant) {
   llvm::LoadInst* load =
       b_.CreateLoad(type, b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), base, offset));
-  if (invariant) {
+  if (invariant)
     load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(context_, {}));
-  }
   return load;
 }
 
@@ -320,9 +316,8 @@ llvm::Value* Emitter::ReadSpecial(const Operand& operand) {
     case SpecialRegister::kReservedSmemOffsetCap:
       return Int32(kReservedSharedBytes);
     case SpecialRegister::kEnvreg:
-      if (operand.value == 1 || operand.value == 2) {
+      if (operand.value == 1 || operand.value == 2)
         return launch32(offsetof(LaunchContext, grid_workspace) + (operand.value == 1 ? 4 : 0));
-      }
       return Int32(0);
     default:
       return ConstInt(ptx::BitsOf(ptx::TypeOf(operand.special)), 0);

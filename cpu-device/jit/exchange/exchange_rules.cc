@@ -63,11 +63,9 @@ bool Neighbours(const ExchangeAccess& a, const ExchangeAccess& b) {
   if (a.tangled || a.rest.terms != b.rest.terms) return false;
   const int64_t apart = b.rest.constant - a.rest.constant;
   if (std::abs(apart) > kMaxPlaces * kWidest) return false;
-  for (int64_t places = 1; places < kMaxPlaces; ++places) {
-    if (Overlap(apart - places * stride, a, b) || Overlap(apart + places * stride, a, b)) {
+  for (int64_t places = 1; places < kMaxPlaces; ++places)
+    if (Overlap(apart - places * stride, a, b) || Overlap(apart + places * stride, a, b))
       return true;
-    }
-  }
   return false;
 }
 
@@ -78,13 +76,12 @@ bool Overwrites(const ExchangeAccess& store, const ExchangeAccess& load) {
   size_t common = 0, columns = 0;
   for (const auto& [symbol, count] : load.rest.terms) {
     auto it = store.rest.terms.find(symbol);
-    if (it != store.rest.terms.end() && it->second == count) {
+    if (it != store.rest.terms.end() && it->second == count)
       ++common;
-    } else if (it == store.rest.terms.end() && count == store.stride) {
+    else if (it == store.rest.terms.end() && count == store.stride)
       ++columns;
-    } else {
+    else
       return false;
-    }
   }
   return columns == 1 && common == store.rest.terms.size() && common >= 2;
 }
@@ -247,9 +244,8 @@ bool ExchangeRules::Tells(const ExchangeAccess& store, const ExchangeAccess& loa
   if (!SamePlaces(store, load) || store.stride != 0) return false;
   if (!Overlap(load.rest.constant - store.rest.constant, store, load)) return false;
   const Instruction& itself = entry_.body[store.at];
-  if (itself.guard != ptx::kNoRegister && forms_.ByThread(itself.guard)) {
+  if (itself.guard != ptx::kNoRegister && forms_.ByThread(itself.guard))
     return paths_.Lead(store.at, load.at);
-  }
   for (uint32_t i = 0; i < store.at; ++i) {
     const Instruction& branch = entry_.body[i];
     if (!branch.Is(Opcode::kBra) || branch.guard == ptx::kNoRegister) continue;
@@ -271,9 +267,8 @@ bool ExchangeRules::Exchange(const ExchangeAccess& store, const ExchangeAccess& 
       (Gathers(forms_, store, load) && (store.shared || IsPlainlyAll(forms_, store, load)));
   if (after && paths_.Lead(store.at, load.at)) return true;
   if (Overwrites(store, load) && paths_.Lead(load.at, store.at)) return true;
-  if (ByTile(store, load) && paths_.Lead(store.at, load.at) && paths_.Lead(load.at, store.at)) {
+  if (ByTile(store, load) && paths_.Lead(store.at, load.at) && paths_.Lead(load.at, store.at))
     return true;
-  }
   return store.shared && Tells(store, load);
 }
 

@@ -15,9 +15,8 @@ using llvm::Value;
 constexpr size_t kMaxConditions = 8;
 
 bool OnlyComputes(const BasicBlock& block) {
-  for (const llvm::Instruction& instruction : block) {
+  for (const llvm::Instruction& instruction : block)
     if (instruction.mayHaveSideEffects()) return false;
-  }
   return true;
 }
 
@@ -39,9 +38,8 @@ std::optional<GuardedTurns> GuardedTurns::Of(const Loop& loop, llvm::ScalarEvolu
   if (!OnlyComputes(*header) || !OnlyComputes(*latch)) return std::nullopt;
   BasicBlock* exit = loop.getExitBlock();
   if (!exit || exit->phis().begin() != exit->phis().end()) return std::nullopt;
-  if (!guarded.Collect(branch->getCondition(), guarded.inside_ == 0, loop, evolution)) {
+  if (!guarded.Collect(branch->getCondition(), guarded.inside_ == 0, loop, evolution))
     return std::nullopt;
-  }
   if (guarded.comparisons_.empty()) return std::nullopt;
   return guarded;
 }
@@ -58,9 +56,8 @@ bool GuardedTurns::Collect(Value* condition, bool wanted, const Loop& loop,
   Value *left = nullptr, *right = nullptr;
   if (match(condition, m_Not(m_Value(left)))) return Collect(left, !wanted, loop, evolution);
   if (wanted ? match(condition, m_LogicalAnd(m_Value(left), m_Value(right)))
-             : match(condition, m_LogicalOr(m_Value(left), m_Value(right)))) {
+             : match(condition, m_LogicalOr(m_Value(left), m_Value(right))))
     return Collect(left, wanted, loop, evolution) && Collect(right, wanted, loop, evolution);
-  }
   auto* compare = llvm::dyn_cast<llvm::ICmpInst>(condition);
   return compare && Add(*compare, wanted, loop, evolution);
 }
@@ -78,9 +75,8 @@ bool GuardedTurns::Add(llvm::ICmpInst& compare, bool wanted, const Loop& loop,
   const auto* number = llvm::dyn_cast<llvm::SCEVAddRecExpr>(evolution.getSCEV(grows));
   const llvm::SCEV* bound = evolution.getSCEV(stays);
   if (!number || number->getLoop() != &loop || !number->isAffine() ||
-      !number->getStepRecurrence(evolution)->isOne() || !evolution.isLoopInvariant(bound, &loop)) {
+      !number->getStepRecurrence(evolution)->isOne() || !evolution.isLoopInvariant(bound, &loop))
     return false;
-  }
   switch (predicate) {
     case llvm::CmpInst::ICMP_ULT:
     case llvm::CmpInst::ICMP_ULE:
@@ -96,12 +92,10 @@ bool GuardedTurns::Add(llvm::ICmpInst& compare, bool wanted, const Loop& loop,
 }
 
 bool GuardedTurns::CanExpand(const llvm::SCEVExpander& expander, llvm::Instruction* at) const {
-  for (const Comparison& comparison : comparisons_) {
+  for (const Comparison& comparison : comparisons_)
     if (!expander.isSafeToExpandAt(comparison.start, at) ||
-        !expander.isSafeToExpandAt(comparison.bound, at)) {
+        !expander.isSafeToExpandAt(comparison.bound, at))
       return false;
-    }
-  }
   return true;
 }
 
@@ -122,9 +116,8 @@ Value* GuardedTurns::Count(llvm::IRBuilder<>& b, llvm::SCEVExpander& expander, V
     Value* begins = b.CreateICmp(
         comparison.is_signed ? llvm::CmpInst::ICMP_SLE : llvm::CmpInst::ICMP_ULE, start, bound);
     Value* turns = b.CreateZExt(b.CreateSub(bound, start), wide);
-    if (comparison.or_equal) {
+    if (comparison.or_equal)
       turns = b.CreateBinaryIntrinsic(llvm::Intrinsic::uadd_sat, turns, b.getInt64(1));
-    }
     turns = b.CreateSelect(begins, turns, b.getInt64(0));
     count = b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, count, turns);
   }

@@ -22,9 +22,8 @@ constexpr size_t kMany = 100;
 CallInst* FaultOf(BasicBlock& block) {
   auto* call = llvm::dyn_cast<CallInst>(&block.front());
   if (!call || !llvm::isa<llvm::UnreachableInst>(block.getTerminator()) || block.size() != 2 ||
-      !block.getSinglePredecessor()) {
+      !block.getSinglePredecessor())
     return nullptr;
-  }
   const llvm::Function* callee = call->getCalledFunction();
   return callee && callee->getName() == "fc_rt_window_fault" ? call : nullptr;
 }
@@ -37,9 +36,8 @@ void Merge(llvm::ArrayRef<CallInst*> faults) {
   for (unsigned i = 0; i < faults.front()->arg_size(); ++i) {
     llvm::Type* type = faults.front()->getArgOperand(i)->getType();
     llvm::PHINode* phi = b.CreatePHI(type, static_cast<unsigned>(faults.size()));
-    for (CallInst* fault : faults) {
+    for (CallInst* fault : faults)
       phi->addIncoming(fault->getArgOperand(i), fault->getParent()->getSinglePredecessor());
-    }
     arguments.push_back(phi);
   }
   CallInst* call = b.CreateCall(faults.front()->getCalledFunction(), arguments);

@@ -15,9 +15,8 @@ class Tainted {
  public:
   bool Reads(const Operand& operand) const {
     if (operand.reg != ptx::kNoRegister && registers_.count(operand.reg)) return true;
-    for (const Operand& element : operand.elements) {
+    for (const Operand& element : operand.elements)
       if (Reads(element)) return true;
-    }
     return false;
   }
   bool Guards(const Instruction& instruction) const {
@@ -27,9 +26,8 @@ class Tainted {
   bool Add(const Operand& destination) {
     bool added = false;
     if (destination.Is(Operand::Kind::kRegister)) added = registers_.insert(destination.reg).second;
-    if (destination.Is(Operand::Kind::kVector)) {
+    if (destination.Is(Operand::Kind::kVector))
       for (const Operand& element : destination.elements) added |= Add(element);
-    }
     return added;
   }
   bool AddResults(const Instruction& instruction) {
@@ -67,9 +65,8 @@ bool IsClock(const Operand& operand) {
 }
 
 bool ReadsClock(const Instruction& instruction) {
-  for (size_t i = 1; i < instruction.operands.size(); ++i) {
+  for (size_t i = 1; i < instruction.operands.size(); ++i)
     if (IsClock(instruction.operands[i])) return true;
-  }
   return false;
 }
 
@@ -87,9 +84,8 @@ bool DecidesBy(bool (*is_source)(const Instruction&), const ptx::Function& funct
     for (uint32_t i = first; i <= last; ++i) {
       const Instruction& instruction = function.body[i];
       bool taints = is_source(instruction) || tainted.Guards(instruction);
-      for (size_t k = 1; k < instruction.operands.size() && !taints; ++k) {
+      for (size_t k = 1; k < instruction.operands.size() && !taints; ++k)
         taints = tainted.Reads(instruction.operands[k]);
-      }
       if (taints) changed |= tainted.AddResults(instruction);
     }
   }
@@ -118,10 +114,9 @@ bool IsSpinLoop(const ptx::Function& function, uint32_t first, uint32_t last) {
 }
 
 bool WaitsByLooking(const ptx::Function& function, uint32_t first, uint32_t last) {
-  for (uint32_t i = first; i <= last; ++i) {
+  for (uint32_t i = first; i <= last; ++i)
     if (IsStrongLoad(function.body[i]) || ReadsClock(function.body[i]))
       return IsSpinLoop(function, first, last);
-  }
   return false;
 }
 

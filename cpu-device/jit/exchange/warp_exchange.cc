@@ -24,9 +24,8 @@ WarpExchange::WarpExchange(const ptx::Function& entry) {
 
 WarpExchange WarpExchange::Everywhere(const ptx::Function& entry) {
   WarpExchange exchange;
-  for (uint32_t i = 0; i < entry.body.size(); ++i) {
+  for (uint32_t i = 0; i < entry.body.size(); ++i)
     if (IsPlain(entry.body[i]) || IsVolatileShared(entry.body[i])) exchange.Mark(entry, i);
-  }
   return exchange;
 }
 
@@ -36,9 +35,8 @@ void WarpExchange::Mark(const ptx::Function& entry, uint32_t i) {
 }
 
 void WarpExchange::MarkVolatile(const ptx::Function& entry) {
-  for (uint32_t i = 0; i < entry.body.size(); ++i) {
+  for (uint32_t i = 0; i < entry.body.size(); ++i)
     if (IsVolatileShared(entry.body[i])) Mark(entry, i);
-  }
 }
 
 void WarpExchange::MarkPlain(const ptx::Function& entry) {
@@ -48,9 +46,8 @@ void WarpExchange::MarkPlain(const ptx::Function& entry) {
   auto for_pairs = [&](const auto& visit) {
     for (const ExchangeAccess& store : accesses) {
       if (!store.stores) continue;
-      for (const ExchangeAccess& load : accesses) {
+      for (const ExchangeAccess& load : accesses)
         if (!load.stores && (store.roots & load.roots)) visit(store, load);
-      }
     }
   };
   // Of the arrays that threads of a warp hand values through.
@@ -59,9 +56,8 @@ void WarpExchange::MarkPlain(const ptx::Function& entry) {
     const uint64_t both = store.roots & load.roots;
     if ((both & ~roots) && rules.Exchange(store, load)) roots |= both;
   });
-  for (const ExchangeAccess& access : accesses) {
+  for (const ExchangeAccess& access : accesses)
     if (access.roots & roots) Mark(entry, access.at);
-  }
   if (any()) return;
   for_pairs([&](const ExchangeAccess& store, const ExchangeAccess& load) {
     if (doubt_ || (store.roots & load.roots & roots)) return;

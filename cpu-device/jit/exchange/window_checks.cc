@@ -213,12 +213,10 @@ bool Hoister::Try(Loop* loop) {
   llvm::Instruction* at = loop->getLoopPreheader()->getTerminator();
   llvm::SCEVExpander expander(evolution_, function_.getDataLayout(), "window");
   if (!expander.isSafeToExpandAt(count, at)) return false;
-  for (const Check& check : *checks) {
+  for (const Check& check : *checks)
     if (!expander.isSafeToExpandAt(check.address->getStart(), at) ||
-        !expander.isSafeToExpandAt(check.address->getStepRecurrence(evolution_), at)) {
+        !expander.isSafeToExpandAt(check.address->getStepRecurrence(evolution_), at))
       return false;
-    }
-  }
   llvm::formLCSSARecursively(*loop, tree_, &loops_, &evolution_);
 
   const std::optional<GuardedTurns> guarded = GuardedTurns::Of(*loop, evolution_);
@@ -277,9 +275,8 @@ bool Hoister::Try(Loop* loop) {
 llvm::PreservedAnalyses WindowChecksPass::run(llvm::Function& function,
                                               llvm::FunctionAnalysisManager& analyses) {
   std::vector<BasicBlock*> headers;
-  for (Loop* loop : analyses.getResult<llvm::LoopAnalysis>(function).getLoopsInPreorder()) {
+  for (Loop* loop : analyses.getResult<llvm::LoopAnalysis>(function).getLoopsInPreorder())
     if (loop->isInnermost()) headers.push_back(loop->getHeader());
-  }
   bool changed = false;
   for (BasicBlock* header : headers) {
     // Made anew after each change, which outdates them.

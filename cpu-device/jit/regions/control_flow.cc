@@ -11,9 +11,8 @@ using llvm::BasicBlock;
 
 // Cooper, Harvey, Kennedy, "A Simple, Fast Dominance Algorithm", on the edges turned round.
 ControlFlow::ControlFlow(llvm::Function& function) {
-  for (BasicBlock& block : function) {
+  for (BasicBlock& block : function)
     if (llvm::isa<llvm::ReturnInst>(block.getTerminator())) Number(&block);
-  }
   const auto count = static_cast<unsigned>(blocks_.size());
   behind_.assign(count, kUnknown);
   for (bool changed = true; changed;) {
@@ -63,9 +62,8 @@ unsigned ControlFlow::Common(unsigned a, unsigned b) const {
 
 unsigned ControlFlow::Ways(BasicBlock* block) const {
   llvm::SmallPtrSet<BasicBlock*, 4> ways;
-  for (BasicBlock* next : llvm::successors(block)) {
+  for (BasicBlock* next : llvm::successors(block))
     if (Returns(next)) ways.insert(next);
-  }
   return ways.size();
 }
 
@@ -81,9 +79,8 @@ std::vector<BasicBlock*> ControlFlow::Decided(BasicBlock* block) const {
   const BasicBlock* end = Meets(block);
   llvm::SmallPtrSet<BasicBlock*, 32> seen;
   auto add = [&](BasicBlock* from) {
-    for (BasicBlock* next : llvm::successors(from)) {
+    for (BasicBlock* next : llvm::successors(from))
       if (next != end && Returns(next) && seen.insert(next).second) work.push_back(next);
-    }
   };
   for (add(block); !work.empty();) {
     BasicBlock* next = work.back();

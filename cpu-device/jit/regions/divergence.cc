@@ -66,9 +66,8 @@ Divergence::Divergence(llvm::Function& function, llvm::DominatorTree& tree,
 void Divergence::TakeAllApart(llvm::Function& function) {
   for (llvm::BasicBlock& block : function) {
     if (block.getTerminator()->getNumSuccessors() > 1) branches_.insert(&block);
-    for (llvm::Instruction& instruction : block) {
+    for (llvm::Instruction& instruction : block)
       if (!IsSame(instruction)) varies_.insert(&instruction);
-    }
   }
 }
 
@@ -89,9 +88,8 @@ void Divergence::AddMissed(llvm::Function& function, llvm::CycleInfo& cycles) {
         const auto* instruction = llvm::cast<llvm::Instruction>(user);
         vary(*instruction);
         if (instruction->isTerminator() && instruction->getNumSuccessors() > 1 &&
-            branches_.insert(instruction->getParent()).second) {
+            branches_.insert(instruction->getParent()).second)
           branches.push_back(instruction->getParent());
-        }
       }
       continue;
     }
@@ -99,9 +97,8 @@ void Divergence::AddMissed(llvm::Function& function, llvm::CycleInfo& cycles) {
     const PathsApart::Found found = paths.From(branches.back());
     branches.pop_back();
     for (const llvm::BasicBlock* join : found.joins) {
-      for (const llvm::PHINode& phi : join->phis()) {
+      for (const llvm::PHINode& phi : join->phis())
         if (!phi.hasConstantOrUndefValue()) vary(phi);
-      }
     }
     for (const llvm::Cycle* cycle : found.left) {
       for (const llvm::BasicBlock* block : cycle->blocks()) {
@@ -125,9 +122,8 @@ void Divergence::NoteTurns(const llvm::Cycle& cycle) {
   }
   if (apart && !meets) {
     for (const llvm::BasicBlock* block : cycle.blocks()) {
-      for (const llvm::Instruction& instruction : *block) {
+      for (const llvm::Instruction& instruction : *block)
         if (!Varies(&instruction)) of_turn_.insert(&instruction);
-      }
     }
   }
   for (const llvm::Cycle* child : cycle.children()) NoteTurns(*child);

@@ -74,9 +74,8 @@ BasicBlock* NextInLine(BasicBlock* block) {
     next = way;
   }
   if (!next || llvm::isa<llvm::PHINode>(next->front())) return nullptr;
-  for (const BasicBlock* from : llvm::predecessors(next)) {
+  for (const BasicBlock* from : llvm::predecessors(next))
     if (from != block && !(IsCheck(from) && from->getSinglePredecessor() == block)) return nullptr;
-  }
   return next;
 }
 
@@ -85,9 +84,8 @@ using Line = std::vector<BasicBlock*>;
 
 std::vector<Line> LinesOf(llvm::Function& kernel) {
   llvm::SmallPtrSet<BasicBlock*, 32> inner;
-  for (BasicBlock& block : kernel) {
+  for (BasicBlock& block : kernel)
     if (BasicBlock* next = NextInLine(&block)) inner.insert(next);
-  }
   std::vector<Line> lines;
   for (BasicBlock& block : kernel) {
     if (inner.contains(&block)) continue;
@@ -105,13 +103,11 @@ void DropMeetings(const Line& line) {
   };
   std::vector<Stretch> stretches = {{nullptr, kAll}};
   for (BasicBlock* block : line) {
-    for (Instruction& instruction : *block) {
-      if (!IsMatrixMark(instruction) && IsMeeting(instruction)) {
+    for (Instruction& instruction : *block)
+      if (!IsMatrixMark(instruction) && IsMeeting(instruction))
         stretches.push_back({&instruction, {}});
-      } else {
+      else
         stretches.back().touches |= TouchesOf(instruction);
-      }
-    }
   }
   stretches.back().touches = kAll;
   Touches before = kAll;
@@ -133,13 +129,11 @@ class Waiting {
  public:
   void Run(const Line& line) {
     for (BasicBlock* block : line) {
-      for (Instruction& instruction : llvm::make_early_inc_range(*block)) {
-        if (IsMatrixMark(instruction)) {
+      for (Instruction& instruction : llvm::make_early_inc_range(*block))
+        if (IsMatrixMark(instruction))
           Add(llvm::cast<CallInst>(&instruction));
-        } else if (!MatrixMarkOf(instruction)) {
+        else if (!MatrixMarkOf(instruction))
           Pass(&instruction);
-        }
-      }
     }
     Flush(line.back()->getTerminator());
   }
@@ -163,11 +157,10 @@ class Waiting {
                                     [&](const llvm::Use& use) { return words_.contains(use); });
     const bool clash = touches.writes || (touches.any() && touched_.writes);
     if (wants || clash || IsMeeting(*instruction)) Flush(instruction);
-    if (IsMeeting(*instruction)) {
+    if (IsMeeting(*instruction))
       touched_ = {};
-    } else {
+    else
       touched_ |= touches;
-    }
   }
 
   void Flush(Instruction* before) {

@@ -25,9 +25,8 @@ bool Meets(const BasicBlock& block) {
 llvm::DenseSet<const BasicBlock*> BlocksBeforeMeetings(llvm::Function& kernel) {
   llvm::DenseSet<const BasicBlock*> before;
   std::vector<BasicBlock*> work;
-  for (BasicBlock& block : kernel) {
+  for (BasicBlock& block : kernel)
     if (Meets(block)) work.push_back(&block);
-  }
   while (!work.empty()) {
     BasicBlock* block = work.back();
     work.pop_back();
@@ -41,9 +40,8 @@ llvm::DenseSet<const BasicBlock*> BlocksBeforeMeetings(llvm::Function& kernel) {
 
 Leaves::Leaves(llvm::Function& kernel, const Divergence& divergence, const ControlFlow& flow)
     : divergence_(divergence), flow_(flow) {
-  for (BasicBlock& block : kernel) {
+  for (BasicBlock& block : kernel)
     if (llvm::isa<llvm::ReturnInst>(block.getTerminator())) done_ = &block;
-  }
 }
 
 std::vector<Leaves::Edge> Leaves::Of(BasicBlock* branch) const {
@@ -62,19 +60,15 @@ std::vector<Leaves::Edge> Leaves::Of(BasicBlock* branch) const {
     for (size_t i = 0; i < way.size() && alone; ++i) {
       BasicBlock* at = way[i];
       alone = at != branch && way.size() <= kMaxBlocksOut && !Meets(*at);
-      for (BasicBlock* after : llvm::successors(at)) {
-        if (after == done_) {
+      for (BasicBlock* after : llvm::successors(at))
+        if (after == done_)
           ends.push_back({at, after});
-        } else {
+        else
           way.insert(after);
-        }
-      }
     }
-    for (size_t i = 0; i < way.size() && alone; ++i) {
-      for (BasicBlock* from : llvm::predecessors(way[i])) {
+    for (size_t i = 0; i < way.size() && alone; ++i)
+      for (BasicBlock* from : llvm::predecessors(way[i]))
         alone &= from == branch || way.contains(from);
-      }
-    }
     if (alone) edges.insert(edges.end(), ends.begin(), ends.end());
   }
   return edges;

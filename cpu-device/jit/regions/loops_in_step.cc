@@ -90,9 +90,8 @@ bool InStep::FindEdges(StepLoop* loop) {
   const llvm::Cycle& cycle = *loop->cycle;
   loop->header = cycle.getHeader();
   loop->before = cycle.getCyclePreheader();
-  if (!cycle.isReducible() || !loop->before || loop->before == &kernel_.getEntryBlock()) {
+  if (!cycle.isReducible() || !loop->before || loop->before == &kernel_.getEntryBlock())
     return false;
-  }
   for (BasicBlock* block : cycle.blocks()) {
     for (BasicBlock* next : llvm::successors(block)) {
       if (next == loop->header) {
@@ -161,9 +160,8 @@ bool InStep::FindGuard(StepLoop* loop) {
   const unsigned around = branch->getSuccessor(0) == loop->around ? 0 : 1;
   if (branch->getSuccessor(around) != loop->around) return false;
   for (BasicBlock* at = branch->getSuccessor(1 - around); at != loop->header;
-       at = at->getSingleSuccessor()) {
+       at = at->getSingleSuccessor())
     if (!at || !at->getSinglePredecessor()) return false;
-  }
   // One thread alone, as `if (threadIdx.x == 0)` has it, is better off for itself.
   auto* compare = llvm::dyn_cast<llvm::ICmpInst>(branch->getCondition());
   const auto one = around == 1 ? llvm::CmpInst::ICMP_EQ : llvm::CmpInst::ICMP_NE;
@@ -174,9 +172,8 @@ bool InStep::Find(const llvm::Cycle& cycle, StepLoop* loop) {
   *loop = {};
   loop->cycle = &cycle;
   if (!cycle.children().empty() || !FindEdges(loop)) return false;
-  for (const BasicBlock* block : cycle.blocks()) {
+  for (const BasicBlock* block : cycle.blocks())
     if (llvm::any_of(*block, [](const Instruction& i) { return IsMeeting(i); })) return false;
-  }
   return IsWorthIt(cycle) && FindGuard(loop);
 }
 
@@ -199,9 +196,8 @@ void InStep::MeetEachTurn(const StepLoop& loop) {
 // From the loop back to its guard.
 llvm::SetVector<BasicBlock*> InStep::Way(const StepLoop& loop) {
   llvm::SetVector<BasicBlock*> way;
-  for (BasicBlock* at = loop.before; at != loop.guard; at = at->getSinglePredecessor()) {
+  for (BasicBlock* at = loop.before; at != loop.guard; at = at->getSinglePredecessor())
     way.insert(at);
-  }
   return way;
 }
 
@@ -217,9 +213,8 @@ void InStep::Hoist(const StepLoop& loop) {
         return !operand || known_.tree.dominates(operand->getParent(), loop.guard);
       });
       if (!known || instruction.mayReadOrWriteMemory() ||
-          !llvm::isSafeToSpeculativelyExecute(&instruction)) {
+          !llvm::isSafeToSpeculativelyExecute(&instruction))
         continue;
-      }
       instruction.moveBefore(at);
     }
   }
@@ -324,9 +319,8 @@ bool InStep::IsBehind(const StepLoop& loop, const Turns& turns, const llvm::Use&
 
 // What is used behind the loop, as it was when the thread left it.
 void InStep::KeepLast(const StepLoop& loop, Turns* turns) {
-  for (BasicBlock* block : loop.cycle->blocks()) {
+  for (BasicBlock* block : loop.cycle->blocks())
     for (Instruction& instruction : *block) turns->values.push_back(&instruction);
-  }
   auto is_behind = [&](const llvm::Use& use) { return IsBehind(loop, *turns, use); };
   for (Value* value : turns->values) {
     PHINode* last = nullptr;
@@ -412,11 +406,10 @@ void InStep::MakeMasked(const StepLoop& loop) {
 }
 
 void InStep::Make(const StepLoop& loop) {
-  if (LeavesApart(loop)) {
+  if (LeavesApart(loop))
     MakeMasked(loop);
-  } else {
+  else
     MeetEachTurn(loop);
-  }
 }
 
 void Innermost(llvm::ArrayRef<llvm::Cycle*> cycles, std::vector<llvm::Cycle*>* found) {

@@ -35,9 +35,8 @@ class Resolver {
     Value* left = values_.left();
     Value* none = llvm::ConstantPointerNull::get(b.getPtrTy());
     Value* array = scalars.empty() ? none : Scalars(scalars.size());
-    for (size_t i = 0; i < scalars.size(); ++i) {
+    for (size_t i = 0; i < scalars.size(); ++i)
       b.CreateStore(scalars[i], b.CreateConstInBoundsGEP1_64(b.getInt32Ty(), array, i));
-    }
     const llvm::FunctionCallee run = kernel_.getParent()->getOrInsertFunction(
         "fc_rt_matrix_steps", b.getVoidTy(), b.getPtrTy(), b.getPtrTy(), b.getPtrTy(), b.getPtrTy(),
         b.getPtrTy(), b.getInt32Ty());
@@ -46,9 +45,8 @@ class Resolver {
         ->setDoesNotThrow();
     // What was read of their results is read from memory by now.
     for (CallInst* mark : llvm::reverse(marks)) {
-      for (llvm::User* word : llvm::make_early_inc_range(mark->users())) {
+      for (llvm::User* word : llvm::make_early_inc_range(mark->users()))
         llvm::cast<llvm::Instruction>(word)->eraseFromParent();
-      }
       mark->eraseFromParent();
     }
   }
@@ -102,9 +100,8 @@ void ResolveMatrixMarks(llvm::Function& kernel, const RegionValues& values) {
   for (llvm::BasicBlock& block : kernel) {
     if (!IsMatrixMark(block.front())) continue;
     runs.emplace_back();
-    for (llvm::Instruction& instruction : block) {
+    for (llvm::Instruction& instruction : block)
       if (IsMatrixMark(instruction)) runs.back().push_back(llvm::cast<CallInst>(&instruction));
-    }
   }
   Resolver resolver(kernel, values);
   for (const auto& run : runs) resolver.Resolve(run);

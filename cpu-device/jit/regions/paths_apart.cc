@@ -14,12 +14,10 @@ using llvm::BasicBlock;
 PathsApart::PathsApart(llvm::Function& function, llvm::CycleInfo& cycles)
     : cycles_(cycles), context_(&function), order_(context_) {
   order_.compute(cycles);
-  for (unsigned i = static_cast<unsigned>(order_.size()); i-- > 0;) {
+  for (unsigned i = static_cast<unsigned>(order_.size()); i-- > 0;)
     for (const llvm::Cycle* cycle = cycles.getCycle(order_[i]); cycle;
-         cycle = cycle->getParentCycle()) {
+         cycle = cycle->getParentCycle())
       last_[cycle] = i;
-    }
-  }
 }
 
 void PathsApart::Visit(Search* search, const BasicBlock* to, Label label) const {

@@ -73,12 +73,10 @@ bool RegionPlan::FindCommonBranches() {
 }
 
 void RegionPlan::AddHeaders() {
-  for (llvm::Instruction* meeting : meetings_) {
+  for (llvm::Instruction* meeting : meetings_)
     for (const llvm::Cycle* cycle = cycles_.getCycle(meeting->getParent()); cycle;
-         cycle = cycle->getParentCycle()) {
+         cycle = cycle->getParentCycle())
       entries_.insert(cycle->getHeader());
-    }
-  }
 }
 
 // Each meeting and each common branch gets a block of its own, marks of matrices that follow one
@@ -97,15 +95,13 @@ void RegionPlan::Cut() {
     if (common_.contains(meeting->getParent())) continue;
     BasicBlock* at = meeting->getParent()->splitBasicBlock(meeting, "meet");
     llvm::Instruction* next = meeting->getNextNode();
-    if (IsMatrixMark(*meeting)) {
+    if (IsMatrixMark(*meeting))
       while (IsMatrixMark(*next) || MatrixMarkOf(*next)) next = next->getNextNode();
-    }
     entries_.insert(at->splitBasicBlock(next, "go.on"));
     common_.insert(at);
   }
-  for (llvm::Instruction* branch : branches_) {
+  for (llvm::Instruction* branch : branches_)
     common_.insert(branch->getParent()->splitBasicBlock(branch, "choose"));
-  }
 }
 
 void RegionPlan::SplitEdges() {
@@ -141,9 +137,8 @@ bool RegionPlan::Grow(int region, BasicBlock* entry, BasicBlock** shared) {
       *shared = block;
       return false;
     }
-    for (BasicBlock* next : llvm::successors(block)) {
+    for (BasicBlock* next : llvm::successors(block))
       if (!common_.contains(next) && !entries_.contains(next)) work.push_back(next);
-    }
   }
   return true;
 }

@@ -24,9 +24,8 @@ constexpr uint64_t kCacheLine = 64;
 int MarkedCounter(const Value* value) {
   const llvm::StringRef name = MarkOf(*value);
   if (name.empty()) return -1;
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 3; ++i)
     if (name == kMarkTid[i]) return i;
-  }
   return name == kMarkLinear ? 3 : -1;
 }
 
@@ -76,16 +75,13 @@ void RegionValues::Separate() {
     }
   }
   SeparateAllocas();
-  for (size_t i = 0; i < regions.size(); ++i) {
-    while (auto* phi = llvm::dyn_cast<llvm::PHINode>(&regions[i].entry->front())) {
+  for (size_t i = 0; i < regions.size(); ++i)
+    while (auto* phi = llvm::dyn_cast<llvm::PHINode>(&regions[i].entry->front()))
       SeparatePhi(phi, static_cast<int>(i));
-    }
-  }
   std::vector<Instruction*> values;
   for (const Region& region : regions) {
-    for (BasicBlock* block : region.blocks) {
+    for (BasicBlock* block : region.blocks)
       for (Instruction& instruction : *block) values.push_back(&instruction);
-    }
   }
   for (BasicBlock& block : kernel_) {
     if (!IsMeeting(block.front())) continue;
@@ -233,9 +229,8 @@ bool RegionValues::IsCheap(const Value* value, unsigned* budget) const {
   if (!divergence_.Varies(value)) return !divergence_.OfTurn(value);
   if (areas_.count(value)) return true;
   if (instruction->mayReadOrWriteMemory() || llvm::isa<llvm::CallInst>(instruction) ||
-      llvm::isa<llvm::PHINode>(instruction) || llvm::isa<llvm::AllocaInst>(instruction)) {
+      llvm::isa<llvm::PHINode>(instruction) || llvm::isa<llvm::AllocaInst>(instruction))
     return false;
-  }
   if (*budget == 0) return false;
   --*budget;
   return llvm::all_of(instruction->operands(),

@@ -56,9 +56,8 @@ void ShareSteps(llvm::PHINode* phi, const llvm::Cycle& cycle, const Divergence& 
 }
 
 void ShareSteps(const llvm::Cycle& cycle, const Divergence& divergence) {
-  for (llvm::PHINode& phi : llvm::make_early_inc_range(cycle.getHeader()->phis())) {
+  for (llvm::PHINode& phi : llvm::make_early_inc_range(cycle.getHeader()->phis()))
     if (divergence.Varies(&phi)) ShareSteps(&phi, cycle, divergence);
-  }
   for (const llvm::Cycle* child : cycle.children()) ShareSteps(*child, divergence);
 }
 
@@ -81,9 +80,8 @@ void Tidy(llvm::Function& kernel) {
     again = false;
     for (BasicBlock& block : llvm::make_early_inc_range(kernel)) {
       if (&block == &kernel.getEntryBlock() || block.getSingleSuccessor() != common ||
-          !block.front().isTerminator()) {
+          !block.front().isTerminator())
         continue;
-      }
       block.replaceAllUsesWith(common);
       block.eraseFromParent();
       again = true;
@@ -106,19 +104,16 @@ bool FormRegions(llvm::Function& kernel, llvm::MDNode* unordered, uint32_t threa
   if (kernel.size() > kMaxBlocks) return false;
   {
     const Analyses known(kernel);
-    for (const llvm::Cycle* cycle : known.cycles.info.toplevel_cycles()) {
+    for (const llvm::Cycle* cycle : known.cycles.info.toplevel_cycles())
       if (!IsEntered(*cycle)) return false;
-    }
-    for (const llvm::Cycle* cycle : known.cycles.info.toplevel_cycles()) {
+    for (const llvm::Cycle* cycle : known.cycles.info.toplevel_cycles())
       ShareSteps(*cycle, known.divergence);
-    }
   }
   RunLoopsInStep(kernel);
   // Where all end so, nothing is left that the block could come to together.
   if (MarkLeaves(kernel, Analyses(kernel).divergence) && llvm::removeUnreachableBlocks(kernel) &&
-      !HasReturn(kernel)) {
+      !HasReturn(kernel))
     return false;
-  }
   Analyses known(kernel);
   Divergence& divergence = known.divergence;
   RegionPlan plan(kernel, divergence, known.cycles.info);

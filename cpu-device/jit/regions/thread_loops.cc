@@ -118,16 +118,14 @@ void ThreadLoops::FindGuarded() {
     if (guarded_.insert(region.target).second) work.push_back(region.target);
   };
   for (const Region& region : plan_.regions()) {
-    for (BasicBlock* block : region.blocks) {
+    for (BasicBlock* block : region.blocks)
       if (MarkOf(block->front()) == kMarkLeave) add(region);
-    }
   }
   while (!work.empty()) {
     BasicBlock* block = work.back();
     work.pop_back();
-    for (BasicBlock* next : llvm::successors(block)) {
+    for (BasicBlock* next : llvm::successors(block))
       if (guarded_.insert(next).second) work.push_back(next);
-    }
   }
 }
 
@@ -158,9 +156,8 @@ void ThreadLoops::StoreAhead(const Region& region, BasicBlock* begin) {
 // Null if it cannot be computed there.
 Value* ThreadLoops::Ahead(const Region& region, BasicBlock* begin, Value* value) {
   auto* instruction = llvm::dyn_cast<llvm::Instruction>(value);
-  if (!instruction || !llvm::is_contained(region.blocks, instruction->getParent())) {
+  if (!instruction || !llvm::is_contained(region.blocks, instruction->getParent()))
     return !instruction || instruction->getParent() == &kernel_.getEntryBlock() ? value : nullptr;
-  }
   if (Value* known = ahead_.lookup(value)) return known;
   if (auto* load = llvm::dyn_cast<llvm::LoadInst>(instruction)) {
     Value* from = load->getPointerOperand();
@@ -229,9 +226,8 @@ bool ThreadLoops::ResolveLeaves(const Region& region, BasicBlock* next) {
     store->setMetadata(llvm::LLVMContext::MD_access_group, unordered_);
     b.CreateBr(next);
     block->getTerminator()->eraseFromParent();
-    for (llvm::Instruction& instruction : llvm::make_early_inc_range(*block)) {
+    for (llvm::Instruction& instruction : llvm::make_early_inc_range(*block))
       if (MarkOf(instruction) == kMarkLeave) instruction.eraseFromParent();
-    }
   }
   return found;
 }
@@ -313,18 +309,14 @@ void ThreadLoops::MakeLoop(const Region& region, BasicBlock* before) {
 }
 
 void ThreadLoops::ResolveMarks() {
-  if (llvm::Function* meet = kernel_.getParent()->getFunction(kMarkMeet)) {
-    for (llvm::User* user : llvm::make_early_inc_range(meet->users())) {
+  if (llvm::Function* meet = kernel_.getParent()->getFunction(kMarkMeet))
+    for (llvm::User* user : llvm::make_early_inc_range(meet->users()))
       llvm::cast<llvm::Instruction>(user)->eraseFromParent();
-    }
-  }
   ResolveWarpMarks(kernel_, values_);
   ResolveMatrixMarks(kernel_, values_);
-  if (llvm::Function* poll = kernel_.getParent()->getFunction(kMarkPoll)) {
-    for (llvm::User* user : llvm::make_early_inc_range(poll->users())) {
+  if (llvm::Function* poll = kernel_.getParent()->getFunction(kMarkPoll))
+    for (llvm::User* user : llvm::make_early_inc_range(poll->users()))
       ResolvePoll(llvm::cast<llvm::CallInst>(user));
-    }
-  }
 }
 
 void ResolvePoll(llvm::CallInst* mark) {

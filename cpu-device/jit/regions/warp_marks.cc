@@ -15,11 +15,9 @@ namespace {
 
 std::vector<CallInst*> CallsOf(llvm::Function& kernel, const char* name) {
   std::vector<CallInst*> calls;
-  if (const llvm::Function* mark = kernel.getParent()->getFunction(name)) {
-    for (const llvm::User* user : mark->users()) {
+  if (const llvm::Function* mark = kernel.getParent()->getFunction(name))
+    for (const llvm::User* user : mark->users())
       calls.push_back(const_cast<CallInst*>(llvm::cast<CallInst>(user)));
-    }
-  }
   return calls;
 }
 
@@ -128,9 +126,8 @@ void NarrowWarpMarks(llvm::Function& kernel) {
 
 void ResolveWarpMarks(llvm::Function& kernel, const RegionValues& values) {
   Resolver resolver(kernel, values);
-  for (const char* name : {kMarkWarp, kMarkNarrowWarp}) {
+  for (const char* name : {kMarkWarp, kMarkNarrowWarp})
     for (CallInst* mark : CallsOf(kernel, name)) resolver.Resolve(mark);
-  }
   for (CallInst* mark : CallsOf(kernel, kMarkReduce)) resolver.Reduce(mark);
 }
 

@@ -194,11 +194,10 @@ bool PoolClaims::Take(const std::string& kind, const std::string& json) {
   pb::Claim claim;
   if (!google::protobuf::util::JsonStringToMessage(json, &claim, options).ok()) return false;
   std::string uid = UidOf(claim);
-  if (kind == "claim_gone" || IsEnded(claim.state())) {
+  if (kind == "claim_gone" || IsEnded(claim.state()))
     uid = Forget(claim.id());
-  } else if (kind == "claim" && !uid.empty()) {
+  else if (kind == "claim" && !uid.empty())
     Keep(claim);
-  }
   bool is_listing;
   {
     std::lock_guard lock(mutex_);

@@ -196,8 +196,8 @@ Status ClaimLoop::Do(const ClaimObject& object, const ClaimClass* of_class, cons
       return Patch(object, "", FinalizerPatch(object, true));
     case Step::What::kDropFinalizer: {
       ApiAnswer answer;
-      const Status done = api_->Write("PATCH", PathOf(object), FinalizerPatch(object, false),
-                                      &answer, "application/merge-patch+json");
+      Status done = api_->Write("PATCH", PathOf(object), FinalizerPatch(object, false), &answer,
+                                "application/merge-patch+json");
       // Its end is told by the watch. A second patch of what is seen twice conflicts.
       if (done.ok() || answer.status == kHttpNotFound) {
         ClaimObject after = object;

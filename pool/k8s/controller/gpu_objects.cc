@@ -173,7 +173,7 @@ Status GpuPublisher::Publish() {
     }
     if (!leads_()) return {};
     ApiAnswer answer;
-    const Status done =
+    Status done =
         api_->Write("DELETE", std::string(kPath) + "/" + at->first, Json::object(), &answer);
     if (!done.ok() && answer.status != kHttpNotFound) return done;
     at = written_.erase(at);

@@ -109,7 +109,7 @@ Status PreparedClaims::List(const std::string& uid, std::vector<pb::Claim>* clai
 Status PreparedClaims::CheckNode(const ResourceClaim& claim) {
   for (const auto& [name, uid] : claim.pods) {
     ApiAnswer answer;
-    const Status got = api_->Get("/api/v1/namespaces/" + claim.space + "/pods/" + name, &answer);
+    Status got = api_->Get("/api/v1/namespaces/" + claim.space + "/pods/" + name, &answer);
     if (got.code() == Code::kUnavailable) return got;
     if (got.ok() && TextAt(answer.body, "metadata", "uid") == uid &&
         TextAt(answer.body, "spec", "nodeName") == place_.node)

@@ -267,7 +267,7 @@ Status ClaimKeeper::FindOwn(const std::string& owner, bool is_new, pb::Claim* cl
     if (auto at = known_.find(owner); at != known_.end()) id = at->second;
   }
   if (!id.empty()) {
-    const Status asked = Call("GET", "/v1/claims/" + id, nullptr, claim);
+    Status asked = Call("GET", "/v1/claims/" + id, nullptr, claim);
     if (asked.ok() && claim->owner().rfind(owner, 0) == 0 && IsLiveState(claim->state())) return {};
     claim->Clear();
     if (!asked.ok() && asked.code() != Code::kRefused) return asked;

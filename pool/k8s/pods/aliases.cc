@@ -337,10 +337,9 @@ class Translator final {
     const bool are_alike = std::all_of(found_.begin(), found_.end(), [&](const Found& found) {
       return WordsOf(found.ask) == WordsOf(found_.front().ask);
     });
-    for (const Found& found : found_) {
+    for (const Found& found : found_)
       for (const auto& [name, value] : WordsOf(found.ask))
         words[are_alike ? name : name + "." + found.name] = value;
-    }
     if (!all_.model.empty()) words["model"] = all_.model;
     if (!all_.placer.empty()) words["placer"] = all_.placer;
     if (!words.empty()) Need("/metadata", "annotations");

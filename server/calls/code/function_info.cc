@@ -18,9 +18,7 @@ uint64_t Put(GetAttribute get_attribute, GetParameter get_parameter, Builder& ou
   out.Put<uint64_t>(CU_FUNC_ATTRIBUTE_MAX);
   for (int id = 0; id < CU_FUNC_ATTRIBUTE_MAX; ++id) {
     int value = 0;
-    if (get_attribute(&value, static_cast<CUfunction_attribute>(id)) != CUDA_SUCCESS) {
-      value = 0;
-    }
+    if (get_attribute(&value, static_cast<CUfunction_attribute>(id)) != CUDA_SUCCESS) value = 0;
     out.Put<int32_t>(value);
   }
   std::vector<std::pair<uint32_t, uint32_t>> layout;

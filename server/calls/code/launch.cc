@@ -51,15 +51,11 @@ bool ResolveAttribute(ServeCall& call, CUlaunchAttribute& attribute) {
 
 bool GetAttributes(Reader& in, CUlaunchAttribute (&attributes)[kMaxAttributes], size_t* count) {
   *count = in.GetCount(68);
-  if (*count > kMaxAttributes) {
-    return false;
-  }
+  if (*count > kMaxAttributes) return false;
   for (size_t i = 0; i < *count; ++i) {
     attributes[i].id = static_cast<CUlaunchAttributeID>(in.Get<uint32_t>());
     uint64_t words[8];  // the value, as eight words
-    for (uint64_t& word : words) {
-      word = in.Get<uint64_t>();
-    }
+    for (uint64_t& word : words) word = in.Get<uint64_t>();
     std::memcpy(&attributes[i].value, words, sizeof(words));
   }
   return true;
@@ -86,19 +82,14 @@ Status AnswerAboutLaunch(ServeCall& call,
   auto wire_function = call.in.Get<uint64_t>();
   CUlaunchConfig config{};
   for (unsigned* part : {&config.gridDimX, &config.gridDimY, &config.gridDimZ, &config.blockDimX,
-                         &config.blockDimY, &config.blockDimZ, &config.sharedMemBytes}) {
+                         &config.blockDimY, &config.blockDimZ, &config.sharedMemBytes})
     *part = call.in.Get<uint32_t>();
-  }
   CUlaunchAttribute attributes[kMaxAttributes] = {};
   size_t count = 0;
-  if (!GetAttributes(call.in, attributes, &count) || !call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!GetAttributes(call.in, attributes, &count) || !call.in.Done()) return call.Malformed("body");
   auto function = call.Resolve<CUfunction>(FunctionKind(wire_function), wire_function);
   ResolveAttributes(call, attributes, count);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   if (ask == nullptr) {
     call.result = CUDA_ERROR_NOT_SUPPORTED;
     return {};
@@ -107,9 +98,7 @@ Status AnswerAboutLaunch(ServeCall& call,
   config.numAttrs = static_cast<unsigned>(count);
   int answer = 0;
   call.result = ask(&answer, function, &config);
-  if (call.result == CUDA_SUCCESS) {
-    call.out.Put<int32_t>(answer);
-  }
+  if (call.result == CUDA_SUCCESS) call.out.Put<int32_t>(answer);
   return {};
 }
 
@@ -128,21 +117,16 @@ Status Serve_cuLaunchKernel(ServeCall& call) {
   auto wire_stream = call.in.Get<uint64_t>();
   CUlaunchAttribute attributes[kMaxAttributes] = {};
   size_t count = 0;
-  if (!GetAttributes(call.in, attributes, &count)) {
+  if (!GetAttributes(call.in, attributes, &count))
     return call.Malformed("more attributes than there are");
-  }
   std::span<const std::byte> parameters = call.in.GetBytes();
-  if (!call.in.Done() || parameters.size() > kMaxParameterBytes) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done() || parameters.size() > kMaxParameterBytes) return call.Malformed("body");
 
   HandleKind kind = FunctionKind(wire_function);
   auto function = call.Resolve<CUfunction>(kind, wire_function);
   config.hStream = call.ResolveStream(wire_stream);
   ResolveAttributes(call, attributes, count);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   auto* state = static_cast<FunctionState*>(call.ResolveExtra(kind, wire_function));
   if (state != nullptr && state->parameter_bytes != FunctionState::kUnknown &&
       parameters.size() < state->parameter_bytes) {

@@ -31,13 +31,9 @@ bool IsThinArchive(std::span<const std::byte> image) {
 Status Serve_cuLinkCreate_v2(ServeCall& call) {
   auto wire = call.in.Get<uint64_t>();
   LinkState state;
-  if (!state.jit.Decode(call.in) || !call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!state.jit.Decode(call.in) || !call.in.Done()) return call.Malformed("body");
   call.CheckNew(HandleKind::kLinkState, wire);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   if (call.api.cuLinkCreate_v2 == nullptr) {
     call.result = CUDA_ERROR_NOT_SUPPORTED;
     return {};
@@ -64,14 +60,11 @@ Status Serve_cuLinkAddData_v2(ServeCall& call) {
   JitOptions own;
   Hash256 hash{};
   if (!own.Decode(call.in) || !call.in.Done() || hash_bytes.size() != hash.size() ||
-      type >= CU_JIT_NUM_INPUT_TYPES) {
+      type >= CU_JIT_NUM_INPUT_TYPES)
     return call.Malformed("body");
-  }
   std::memcpy(hash.data(), hash_bytes.data(), hash.size());
   LinkState* state = FindLink(call, wire);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   Image image = call.session.images().Get(hash);
   if (image == nullptr || image->size() != bytes + 1) {
     call.result = CUDA_ERROR_NOT_FOUND;
@@ -96,13 +89,9 @@ Status Serve_cuLinkAddData_v2(ServeCall& call) {
 Status Serve_cuLinkComplete(ServeCall& call) {
   auto wire = call.in.Get<uint64_t>();
   auto offset = call.in.Get<uint64_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   LinkState* state = FindLink(call, wire);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   if (offset == 0) {
     void* output = nullptr;
     size_t bytes = 0;
@@ -111,12 +100,8 @@ Status Serve_cuLinkComplete(ServeCall& call) {
                      call.result == CUDA_SUCCESS && output != nullptr ? bytes : 0};
   }
   state->jit.EncodeLogs(call.out);
-  if (call.result != CUDA_SUCCESS) {
-    return {};
-  }
-  if (offset > state->output.size()) {
-    return call.Malformed("an offset behind the output");
-  }
+  if (call.result != CUDA_SUCCESS) return {};
+  if (offset > state->output.size()) return call.Malformed("an offset behind the output");
   std::span<const std::byte> piece =
       state->output.subspan(offset, std::min(kPieceBytes, state->output.size() - offset));
   call.out.Put<uint64_t>(state->output.size());
@@ -126,13 +111,9 @@ Status Serve_cuLinkComplete(ServeCall& call) {
 
 Status Serve_cuLinkDestroy(ServeCall& call) {
   auto wire = call.in.Get<uint64_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   auto native = call.Resolve<CUlinkState>(HandleKind::kLinkState, wire);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   call.result = call.api.cuLinkDestroy(native);  // before its logs' buffers go
   call.Erase(HandleKind::kLinkState, wire);
   return {};

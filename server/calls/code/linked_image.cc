@@ -41,9 +41,7 @@ LinkedImage::LinkedImage(const std::vector<cuda_abi::Bytes>& containers) {
     plain_ = containers.front().data();
     return;
   }
-  for (const cuda_abi::Bytes container : containers) {
-    units_.push_back(container.data());
-  }
+  for (const cuda_abi::Bytes container : containers) units_.push_back(container.data());
   units_.push_back(nullptr);
   wrapper_.linked = nothing_linked_;
   wrapper_.units = units_.data();

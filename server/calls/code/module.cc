@@ -38,9 +38,7 @@ bool DecodeLoad(Reader& in, bool is_library, LoadRequest* request) {
   const auto wants = in.Get<uint8_t>();
   request->want_logs = (wants & kWantsLogs) != 0;
   request->want_functions = (wants & kWantsFunctions) != 0;
-  if (hash.size() != request->hash.size() || !request->jit.Decode(in)) {
-    return false;
-  }
+  if (hash.size() != request->hash.size() || !request->jit.Decode(in)) return false;
   std::memcpy(request->hash.data(), hash.data(), hash.size());
   // Library options speak of the client's memory: read and left.
   size_t library_options = is_library ? in.GetCount(12) : 0;
@@ -85,9 +83,7 @@ bool ChargeVariables(ServeCall& call, const std::vector<cuda_abi::Bytes>& contai
       }
     }
     const uint64_t variables = found->second;
-    if (variables == 0) {
-      continue;
-    }
+    if (variables == 0) continue;
     call.result = session.memory().ChargeObject(device, variables, context, wire, &call.detail);
     if (call.result != CUDA_SUCCESS) {
       session.memory().RefundObject(wire);
@@ -101,13 +97,9 @@ bool ChargeVariables(ServeCall& call, const std::vector<cuda_abi::Bytes>& contai
 template <typename Load, typename PutFunctions>
 Status LoadImage(ServeCall& call, HandleKind kind, Load load, PutFunctions put_functions) {
   LoadRequest request;
-  if (!DecodeLoad(call.in, kind == HandleKind::kLibrary, &request)) {
-    return call.Malformed("body");
-  }
+  if (!DecodeLoad(call.in, kind == HandleKind::kLibrary, &request)) return call.Malformed("body");
   call.CheckNew(kind, request.wire);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   Image image = call.session.images().Get(request.hash);
   if (image == nullptr || image->size() != request.bytes + 1) {
     call.result = CUDA_ERROR_NOT_FOUND;
@@ -122,12 +114,8 @@ Status LoadImage(ServeCall& call, HandleKind kind, Load load, PutFunctions put_f
     request.jit.EncodeLogs(call.out);
     return {};
   }
-  if (MayPrint(containers)) {
-    call.session.output().NotePrintf();
-  }
-  if (request.want_logs) {
-    request.jit.AddLogs();
-  }
+  if (MayPrint(containers)) call.session.output().NotePrintf();
+  if (request.want_logs) request.jit.AddLogs();
   if (!ChargeVariables(call, containers, request.wire, kind == HandleKind::kLibrary)) {
     request.jit.EncodeLogs(call.out);
     return {};
@@ -135,15 +123,12 @@ Status LoadImage(ServeCall& call, HandleKind kind, Load load, PutFunctions put_f
   const LinkedImage linked(containers);
   void* native = nullptr;
   call.result = load(linked.data(), request, &native);
-  if (call.result == CUDA_SUCCESS) {
+  if (call.result == CUDA_SUCCESS)
     call.Insert(kind, request.wire, native);
-  } else {
+  else
     call.session.memory().RefundObject(request.wire);
-  }
   request.jit.EncodeLogs(call.out);
-  if (call.result == CUDA_SUCCESS && request.want_functions) {
-    put_functions(native);
-  }
+  if (call.result == CUDA_SUCCESS && request.want_functions) put_functions(native);
   call.session.images().Forget(request.hash);
   return {};
 }
@@ -158,9 +143,7 @@ CUdevice DeviceOf(const ServeCall& call) {
 class ContextLoan {
  public:
   explicit ContextLoan(ServeCall& call) : api_(call.api), device_(DeviceOf(call)) {
-    if (call.context != nullptr) {
-      return;  // it is current
-    }
+    if (call.context != nullptr) return;  // it is current
     const auto live = call.session.contexts().Live();
     CUcontext native = live.empty() ? nullptr : live.begin()->second;
     is_new_ = native == nullptr && api_.cuDevicePrimaryCtxRetain(&native, device_) == CUDA_SUCCESS;
@@ -170,9 +153,7 @@ class ContextLoan {
     }
   }
   ~ContextLoan() {
-    if (is_set_) {
-      CurrentContext::Set(api_, nullptr);
-    }
+    if (is_set_) CurrentContext::Set(api_, nullptr);
     if (is_new_) {
       api_.cuDevicePrimaryCtxRelease_v2(device_);
       CurrentContext::Forget();
@@ -201,9 +182,8 @@ void KillFunctions(Session& session, HandleKind kind, uint64_t parent) {
   std::vector<uint64_t> gone;
   session.table(kind).ForEachLive([&](uint32_t index, uint16_t generation, void*, void* extra) {
     auto* state = static_cast<FunctionState*>(extra);
-    if (state != nullptr && state->parent == parent) {
+    if (state != nullptr && state->parent == parent)
       gone.push_back(MakeHandle(kind, index, generation));
-    }
   });
   for (uint64_t wire : gone) {
     HandleParts parts = SplitHandle(wire);
@@ -217,13 +197,9 @@ void KillFunctions(Session& session, HandleKind kind, uint64_t parent) {
 Status GetGlobal(ServeCall& call, HandleKind kind) {
   auto wire_parent = call.in.Get<uint64_t>();
   std::string name(call.in.GetString());
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   void* parent = call.Resolve<void*>(kind, wire_parent);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   CUdeviceptr address = 0;
   size_t bytes = 0;
   if (kind == HandleKind::kModule) {
@@ -233,9 +209,7 @@ Status GetGlobal(ServeCall& call, HandleKind kind) {
     call.result =
         call.api.cuLibraryGetGlobal(&address, &bytes, static_cast<CUlibrary>(parent), name.c_str());
   }
-  if (call.result != CUDA_SUCCESS) {
-    return {};
-  }
+  if (call.result != CUDA_SUCCESS) return {};
   call.session.memory().AddForeign(address, bytes, wire_parent);
   call.out.Put<uint64_t>(address);
   call.out.Put<uint64_t>(bytes);
@@ -262,9 +236,7 @@ Status Serve_cuLibraryLoadData(ServeCall& call) {
   return LoadImage(
       call, HandleKind::kLibrary,
       [&](const void* image, LoadRequest& request, void** native) {
-        if (call.api.cuLibraryLoadData == nullptr) {
-          return CUDA_ERROR_NOT_SUPPORTED;
-        }
+        if (call.api.cuLibraryLoadData == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
         CUlibrary library = nullptr;
         CUresult result = call.api.cuLibraryLoadData(&library, image, request.jit.options.data(),
                                                      request.jit.values.data(), request.jit.count(),
@@ -273,23 +245,18 @@ Status Serve_cuLibraryLoadData(ServeCall& call) {
         return result;
       },
       [&](void* library) {
-        if (call.context != nullptr) {  // else it tells no parameters
+        if (call.context != nullptr)  // else it tells no parameters
           PutFewFunctions(call.api, static_cast<CUlibrary>(library), DeviceOf(call), call.out);
-        } else {
+        else
           call.out.Put<uint64_t>(0);  // functions: they are asked for by name
-        }
       });
 }
 
 Status Serve_cuModuleUnload(ServeCall& call) {
   auto wire = call.in.Get<uint64_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   auto module = call.Resolve<CUmodule>(HandleKind::kModule, wire);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   Session& session = call.session;
   session.memory().RemoveForeign(wire);
   session.memory().ObjectLeaves(wire);
@@ -307,21 +274,15 @@ Status Serve_cuModuleUnload(ServeCall& call) {
   };
   CUresult idle = CUDA_SUCCESS;
   call.parked = true;
-  if (!session.streams().Fence(*call.context, unload, &idle)) {
-    unload(idle);
-  }
+  if (!session.streams().Fence(*call.context, unload, &idle)) unload(idle);
   return {};
 }
 
 Status Serve_cuLibraryUnload(ServeCall& call) {
   auto wire = call.in.Get<uint64_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   auto library = call.Resolve<CUlibrary>(HandleKind::kLibrary, wire);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   Session& session = call.session;
   session.memory().RemoveForeign(wire);
   session.memory().ObjectLeaves(wire);
@@ -341,25 +302,17 @@ Status Serve_cuModuleGetFunction(ServeCall& call) {
   auto wire_module = call.in.Get<uint64_t>();
   auto wire = call.in.Get<uint64_t>();
   std::string name(call.in.GetString());
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   auto module = call.Resolve<CUmodule>(HandleKind::kModule, wire_module);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   call.CheckNew(HandleKind::kFunction, wire);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   const DriverApi& api = call.api;
   CUfunction function = nullptr;
   call.result = api.cuFuncGetParamInfo == nullptr
                     ? CUDA_ERROR_NOT_SUPPORTED
                     : api.cuModuleGetFunction(&function, module, name.c_str());
-  if (call.result != CUDA_SUCCESS) {
-    return {};
-  }
+  if (call.result != CUDA_SUCCESS) return {};
   InsertFunction(call, HandleKind::kFunction, wire, function, wire_module,
                  PutFunctionInfo(api, function, call.out));
   return {};
@@ -369,25 +322,17 @@ Status Serve_cuLibraryGetKernel(ServeCall& call) {
   auto wire_library = call.in.Get<uint64_t>();
   auto wire = call.in.Get<uint64_t>();
   std::string name(call.in.GetString());
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   auto library = call.Resolve<CUlibrary>(HandleKind::kLibrary, wire_library);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   call.CheckNew(HandleKind::kKernel, wire);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   const DriverApi& api = call.api;
   CUkernel kernel = nullptr;
   call.result = api.cuKernelGetParamInfo == nullptr
                     ? CUDA_ERROR_NOT_SUPPORTED
                     : api.cuLibraryGetKernel(&kernel, library, name.c_str());
-  if (call.result != CUDA_SUCCESS) {
-    return {};
-  }
+  if (call.result != CUDA_SUCCESS) return {};
   const ContextLoan loan(call);
   InsertFunction(call, HandleKind::kKernel, wire, kernel, wire_library,
                  PutFunctionInfo(api, kernel, DeviceOf(call), call.out));
@@ -410,13 +355,9 @@ Status EnumerateNames(ServeCall& call, HandleKind kind, CUresult (*count_of)(uns
                       CUresult (*list)(Item*, unsigned, Owner),
                       CUresult (*name_of)(const char**, Item)) {
   auto wire = call.in.Get<uint64_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   auto owner = call.Resolve<Owner>(kind, wire);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   if (count_of == nullptr || list == nullptr || name_of == nullptr) {
     call.result = CUDA_ERROR_NOT_SUPPORTED;
     return {};
@@ -424,12 +365,8 @@ Status EnumerateNames(ServeCall& call, HandleKind kind, CUresult (*count_of)(uns
   unsigned count = 0;
   call.result = count_of(&count, owner);
   std::vector<Item> items(call.result == CUDA_SUCCESS ? count : 0);
-  if (!items.empty()) {
-    call.result = list(items.data(), count, owner);
-  }
-  if (call.result != CUDA_SUCCESS) {
-    return {};
-  }
+  if (!items.empty()) call.result = list(items.data(), count, owner);
+  if (call.result != CUDA_SUCCESS) return {};
   call.out.Put<uint64_t>(items.size());
   for (Item item : items) {
     const char* name = nullptr;

@@ -13,9 +13,8 @@ CUresult MoveFrontier(ServeCall& call, CUstream stream, const GraphEdges& edges,
     return call.api.cuStreamUpdateCaptureDependencies_v2(stream, nodes, edges.data.data(),
                                                          edges.from.size(), flags);
   }
-  if (call.api.cuStreamUpdateCaptureDependencies == nullptr || !Plain(edges.data)) {
+  if (call.api.cuStreamUpdateCaptureDependencies == nullptr || !Plain(edges.data))
     return CUDA_ERROR_NOT_SUPPORTED;
-  }
   return call.api.cuStreamUpdateCaptureDependencies(stream, nodes, edges.from.size(), flags);
 }
 
@@ -26,43 +25,28 @@ CUresult Frontier(ServeCall& call, CUstream stream, CUgraph* graph, GraphEdges* 
   size_t count = 0;
   cuuint64_t id = 0;
   CUresult result = CUDA_ERROR_NOT_SUPPORTED;
-  if (call.api.cuStreamGetCaptureInfo_v3 != nullptr) {
+  if (call.api.cuStreamGetCaptureInfo_v3 != nullptr)
     result = call.api.cuStreamGetCaptureInfo_v3(stream, &status, &id, graph, &nodes, &data, &count);
-  } else if (call.api.cuStreamGetCaptureInfo_v2 != nullptr) {
+  else if (call.api.cuStreamGetCaptureInfo_v2 != nullptr)
     result = call.api.cuStreamGetCaptureInfo_v2(stream, &status, &id, graph, &nodes, &count);
-  }
-  if (result != CUDA_SUCCESS) {
-    return result;
-  }
-  if (status != CU_STREAM_CAPTURE_STATUS_ACTIVE) {
-    return CUDA_ERROR_ILLEGAL_STATE;
-  }
-  if (nodes == nullptr) {
-    count = 0;
-  }
+  if (result != CUDA_SUCCESS) return result;
+  if (status != CU_STREAM_CAPTURE_STATUS_ACTIVE) return CUDA_ERROR_ILLEGAL_STATE;
+  if (nodes == nullptr) count = 0;
   edges->from.assign(nodes, nodes + count);
   edges->data.assign(count, CUgraphEdgeData{});
-  if (data != nullptr) {
-    edges->data.assign(data, data + count);
-  }
+  if (data != nullptr) edges->data.assign(data, data + count);
   return CUDA_SUCCESS;
 }
 
 Status Serve_cuStreamBeginCapture_v2(ServeCall& call) {
   auto wire_stream = call.in.Get<uint64_t>();
   auto wire_graph = call.in.Get<uint64_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   StreamState* stream = call.FindStream(wire_stream);
   call.CheckNew(HandleKind::kGraph, wire_graph);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   call.result = call.api.cuStreamBeginCapture_v2(stream->native, CU_STREAM_CAPTURE_MODE_RELAXED);
-  if (call.result != CUDA_SUCCESS) {
-    return {};
-  }
+  if (call.result != CUDA_SUCCESS) return {};
   CUgraph graph = nullptr;
   GraphEdges edges;
   call.result = Frontier(call, stream->native, &graph, &edges);
@@ -79,14 +63,10 @@ Status Serve_cuStreamBeginCaptureToGraph(ServeCall& call) {
   auto wire_stream = call.in.Get<uint64_t>();
   auto wire_graph = call.in.Get<uint64_t>();
   GraphEdges edges = DecodeEdges(call, false);
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   StreamState* stream = call.FindStream(wire_stream);
   GraphState* graph = FindGraph(call, wire_graph);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   call.result = call.api.cuStreamBeginCaptureToGraph == nullptr
                     ? CUDA_ERROR_NOT_SUPPORTED
                     : call.api.cuStreamBeginCaptureToGraph(
@@ -98,14 +78,10 @@ Status Serve_cuStreamBeginCaptureToGraph(ServeCall& call) {
 Status Serve_cuStreamEndCapture(ServeCall& call) {
   auto wire_stream = call.in.Get<uint64_t>();
   auto wire_graph = call.in.Get<uint64_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   StreamState* stream = call.FindStream(wire_stream);
   GraphState* graph = FindGraph(call, wire_graph);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   CUgraph native = nullptr;
   call.result = call.api.cuStreamEndCapture(stream->native, &native);
   if (native == graph->native) {
@@ -113,9 +89,7 @@ Status Serve_cuStreamEndCapture(ServeCall& call) {
     return {};
   }
   // The driver has thrown away what it made itself.
-  if (graph->capturing) {
-    ForgetGraph(call.session, wire_graph);
-  }
+  if (graph->capturing) ForgetGraph(call.session, wire_graph);
   return {};
 }
 
@@ -123,13 +97,9 @@ Status Serve_cuStreamUpdateCaptureDependencies_v2(ServeCall& call) {
   auto wire_stream = call.in.Get<uint64_t>();
   auto flags = call.in.Get<uint32_t>();
   GraphEdges edges = DecodeEdges(call, false);
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   StreamState* stream = call.FindStream(wire_stream);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   call.result = MoveFrontier(call, stream->native, edges, flags);
   return {};
 }

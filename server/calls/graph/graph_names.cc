@@ -34,9 +34,7 @@ void* TakeExtra(Session& session, HandleKind kind, uint64_t wire) {
   HandleParts parts = SplitHandle(wire);
   HandleTable& table = session.table(kind);
   HandleTable::Found found = table.Find(parts.index, parts.generation);
-  if (found.state != HandleTable::State::kLive || !found.generation_matches) {
-    return nullptr;
-  }
+  if (found.state != HandleTable::State::kLive || !found.generation_matches) return nullptr;
   table.Kill(parts.index, parts.generation);
   return found.extra;
 }
@@ -45,32 +43,22 @@ void* TakeExtra(Session& session, HandleKind kind, uint64_t wire) {
 
 void ForgetNode(Session& session, uint64_t wire) {
   auto* node = static_cast<GraphNodeState*>(TakeExtra(session, HandleKind::kGraphNode, wire));
-  if (node == nullptr) {
-    return;
-  }
-  for (uint64_t inner : node->inner) {
-    ForgetGraph(session, inner);
-  }
+  if (node == nullptr) return;
+  for (uint64_t inner : node->inner) ForgetGraph(session, inner);
   delete node;
 }
 
 void ForgetGraph(Session& session, uint64_t wire) {
   auto* graph = static_cast<GraphState*>(TakeExtra(session, HandleKind::kGraph, wire));
-  if (graph == nullptr) {
-    return;
-  }
-  for (const auto& [native, name] : graph->names) {
-    ForgetNode(session, name);
-  }
+  if (graph == nullptr) return;
+  for (const auto& [native, name] : graph->names) ForgetNode(session, name);
   delete graph;
 }
 
 uint64_t NameOf(Session& session, HandleKind kind, const void* native) {
   uint64_t name = 0;
   session.table(kind).ForEachLive([&](uint32_t index, uint16_t generation, void* object, void*) {
-    if (object == native) {
-      name = MakeHandle(kind, index, generation);
-    }
+    if (object == native) name = MakeHandle(kind, index, generation);
   });
   return name;
 }

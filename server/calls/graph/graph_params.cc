@@ -27,18 +27,16 @@ Side DecodeSide(Reader& in) {
   Side side;
   side.type = in.Get<uint32_t>();
   in.Get<uint32_t>();
-  for (uint64_t* field : {&side.base, &side.x, &side.y, &side.z, &side.pitch, &side.height}) {
+  for (uint64_t* field : {&side.base, &side.x, &side.y, &side.z, &side.pitch, &side.height})
     *field = in.Get<uint64_t>();
-  }
   return side;
 }
 
 void EncodeSide(Builder& out, const Side& side) {
   out.Put<uint32_t>(side.type);
   out.Put<uint32_t>(0);
-  for (uint64_t field : {side.base, side.x, side.y, side.z, side.pitch, side.height}) {
+  for (uint64_t field : {side.base, side.x, side.y, side.z, side.pitch, side.height})
     out.Put<uint64_t>(field);
-  }
 }
 
 void DecodeCopy(ServeCall& call, CUDA_MEMCPY3D* copy) {
@@ -73,12 +71,10 @@ void EncodeCopy(ServeCall& call, const CUDA_MEMCPY3D& copy) {
            copy.dstXInBytes,   copy.dstY,
            copy.dstZ,          copy.dstPitch,
            copy.dstHeight};
-  if (copy.srcMemoryType == CU_MEMORYTYPE_ARRAY) {
+  if (copy.srcMemoryType == CU_MEMORYTYPE_ARRAY)
     src.base = NameOf(call.session, HandleKind::kArray, copy.srcArray);
-  }
-  if (copy.dstMemoryType == CU_MEMORYTYPE_ARRAY) {
+  if (copy.dstMemoryType == CU_MEMORYTYPE_ARRAY)
     dst.base = NameOf(call.session, HandleKind::kArray, copy.dstArray);
-  }
   EncodeSide(call.out, src);
   EncodeSide(call.out, dst);
   call.out.Put<uint64_t>(copy.WidthInBytes);
@@ -122,9 +118,8 @@ void DecodeKernel(ServeCall& call, NodeParams* params) {
   CUDA_KERNEL_NODE_PARAMS_v3& kernel = params->native.kernel;
   params->kernel = call.in.Get<uint64_t>();
   for (unsigned* field : {&kernel.gridDimX, &kernel.gridDimY, &kernel.gridDimZ, &kernel.blockDimX,
-                          &kernel.blockDimY, &kernel.blockDimZ, &kernel.sharedMemBytes}) {
+                          &kernel.blockDimY, &kernel.blockDimZ, &kernel.sharedMemBytes})
     *field = call.in.Get<uint32_t>();
-  }
   params->kernel_params = call.in.GetBytes();
 }
 
@@ -133,9 +128,7 @@ void ResolveKernel(ServeCall& call, NodeParams* params) {
   bool is_kernel = SplitHandle(params->kernel).kind == HandleKind::kKernel;
   HandleKind kind = is_kernel ? HandleKind::kKernel : HandleKind::kFunction;
   void* native = call.Resolve<void*>(kind, params->kernel);
-  if (native == nullptr || !call.ready()) {
-    return;
-  }
+  if (native == nullptr || !call.ready()) return;
   auto* state = static_cast<FunctionState*>(call.ResolveExtra(kind, params->kernel));
   params->kernel_param_bytes = params->kernel_params.size();
   if (state != nullptr && state->parameter_bytes != FunctionState::kUnknown &&
@@ -173,9 +166,7 @@ void ResolveMemset(ServeCall& call, CUDA_MEMSET_NODE_PARAMS_v2* set) {
   bool sound = set->height != 0 && !__builtin_mul_overflow(set->width, set->elementSize, &row) &&
                !__builtin_mul_overflow(set->height - 1, set->pitch, &bytes) &&
                !__builtin_add_overflow(bytes, row, &bytes);
-  if (!sound) {
-    return call.Reject("a memset node that wraps");
-  }
+  if (!sound) return call.Reject("a memset node that wraps");
   call.ResolveAddress(set->dst, bytes);
   set->ctx = call.context->native;
 }
@@ -183,9 +174,7 @@ void ResolveMemset(ServeCall& call, CUDA_MEMSET_NODE_PARAMS_v2* set) {
 // {count, {u32 operation, u32 flags, u64 address, u64 value}}
 bool DecodeMemOps(ServeCall& call, NodeParams* params) {
   size_t count = call.in.GetCount(24);
-  if (count > kMaxMemOps) {
-    return false;
-  }
+  if (count > kMaxMemOps) return false;
   for (size_t i = 0; i < count; ++i) {
     CUstreamBatchMemOpParams op{};
     op.operation = static_cast<CUstreamBatchMemOpType>(call.in.Get<uint32_t>());
@@ -232,9 +221,8 @@ bool DecodeConditional(ServeCall& call, NodeParams* params) {
   conditional.type = static_cast<CUgraphConditionalNodeType>(call.in.Get<uint32_t>());
   size_t count = call.in.GetCount(8);
   conditional.size = static_cast<unsigned>(count);
-  for (size_t i = 0; i < count && i < kMaxBodies; ++i) {
+  for (size_t i = 0; i < count && i < kMaxBodies; ++i)
     params->new_graphs.push_back(call.in.Get<uint64_t>());
-  }
   return count <= kMaxBodies;
 }
 
@@ -244,15 +232,13 @@ CUresult CollectKernelParams(ServeCall& call, const CUDA_KERNEL_NODE_PARAMS_v2& 
   if (kernel.kernelParams == nullptr && kernel.extra != nullptr) {
     const void* buffer = nullptr;
     size_t size = 0;
-    for (void** at = kernel.extra; *at != CU_LAUNCH_PARAM_END; at += 2) {
-      if (*at == CU_LAUNCH_PARAM_BUFFER_POINTER) {
+    for (void** at = kernel.extra; *at != CU_LAUNCH_PARAM_END; at += 2)
+      if (*at == CU_LAUNCH_PARAM_BUFFER_POINTER)
         buffer = at[1];
-      } else if (*at == CU_LAUNCH_PARAM_BUFFER_SIZE) {
+      else if (*at == CU_LAUNCH_PARAM_BUFFER_SIZE)
         size = *static_cast<const size_t*>(at[1]);
-      } else {
+      else
         return CUDA_ERROR_NOT_SUPPORTED;
-      }
-    }
     const auto* start = static_cast<const std::byte*>(buffer);
     bytes->assign(start, start + (buffer == nullptr ? 0 : size));
     return CUDA_SUCCESS;
@@ -262,12 +248,8 @@ CUresult CollectKernelParams(ServeCall& call, const CUDA_KERNEL_NODE_PARAMS_v2& 
     CUresult known = kernel.func != nullptr
                          ? call.api.cuFuncGetParamInfo(kernel.func, i, &offset, &size)
                          : call.api.cuKernelGetParamInfo(kernel.kern, i, &offset, &size);
-    if (known == CUDA_ERROR_INVALID_VALUE) {
-      return CUDA_SUCCESS;  // past the last
-    }
-    if (known != CUDA_SUCCESS) {
-      return known;
-    }
+    if (known == CUDA_ERROR_INVALID_VALUE) return CUDA_SUCCESS;  // past the last
+    if (known != CUDA_SUCCESS) return known;
     bytes->resize(std::max(bytes->size(), offset + size));
     std::memcpy(bytes->data() + offset, kernel.kernelParams[i], size);
   }
@@ -277,19 +259,15 @@ CUresult CollectKernelParams(ServeCall& call, const CUDA_KERNEL_NODE_PARAMS_v2& 
 uint64_t NameOfKernel(ServeCall& call, const CUDA_KERNEL_NODE_PARAMS_v2& kernel) {
   uint64_t name =
       kernel.kern == nullptr ? 0 : NameOf(call.session, HandleKind::kKernel, kernel.kern);
-  if (name == 0 && kernel.func != nullptr) {
+  if (name == 0 && kernel.func != nullptr)
     name = NameOf(call.session, HandleKind::kFunction, kernel.func);
-  }
-  if (name != 0 || kernel.func == nullptr || call.api.cuKernelGetFunction == nullptr) {
-    return name;
-  }
+  if (name != 0 || kernel.func == nullptr || call.api.cuKernelGetFunction == nullptr) return name;
   call.session.table(HandleKind::kKernel)
       .ForEachLive([&](uint32_t index, uint16_t generation, void* object, void*) {
         CUfunction function = nullptr;
         CUresult known = call.api.cuKernelGetFunction(&function, static_cast<CUkernel>(object));
-        if (known == CUDA_SUCCESS && function == kernel.func) {
+        if (known == CUDA_SUCCESS && function == kernel.func)
           name = MakeHandle(HandleKind::kKernel, index, generation);
-        }
       });
   return name;
 }
@@ -297,23 +275,17 @@ uint64_t NameOfKernel(ServeCall& call, const CUDA_KERNEL_NODE_PARAMS_v2& kernel)
 CUresult EncodeKernel(ServeCall& call, CUgraphNode node) {
   CUDA_KERNEL_NODE_PARAMS_v2 kernel{};
   if (call.api.cuGraphKernelNodeGetParams_v2 == nullptr || call.api.cuFuncGetParamInfo == nullptr ||
-      call.api.cuKernelGetParamInfo == nullptr) {
+      call.api.cuKernelGetParamInfo == nullptr)
     return CUDA_ERROR_NOT_SUPPORTED;
-  }
   CUresult result = call.api.cuGraphKernelNodeGetParams_v2(node, &kernel);
   std::vector<std::byte> bytes;
-  if (result == CUDA_SUCCESS) {
-    result = CollectKernelParams(call, kernel, &bytes);
-  }
-  if (result != CUDA_SUCCESS) {
-    return result;
-  }
+  if (result == CUDA_SUCCESS) result = CollectKernelParams(call, kernel, &bytes);
+  if (result != CUDA_SUCCESS) return result;
   uint64_t name = NameOfKernel(call, kernel);
   call.out.Put<uint64_t>(name);
   for (unsigned field : {kernel.gridDimX, kernel.gridDimY, kernel.gridDimZ, kernel.blockDimX,
-                         kernel.blockDimY, kernel.blockDimZ, kernel.sharedMemBytes}) {
+                         kernel.blockDimY, kernel.blockDimZ, kernel.sharedMemBytes})
     call.out.Put<uint32_t>(field);
-  }
   call.out.PutBytes(bytes.data(), bytes.size());
   return CUDA_SUCCESS;
 }
@@ -332,9 +304,7 @@ CUresult EncodeMemset(ServeCall& call, CUgraphNode node) {
 
 CUresult EncodeMemOps(ServeCall& call, CUgraphNode node) {
   CUDA_BATCH_MEM_OP_NODE_PARAMS ops{};
-  if (call.api.cuGraphBatchMemOpNodeGetParams == nullptr) {
-    return CUDA_ERROR_NOT_SUPPORTED;
-  }
+  if (call.api.cuGraphBatchMemOpNodeGetParams == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
   CUresult result = call.api.cuGraphBatchMemOpNodeGetParams(node, &ops);
   unsigned count = result == CUDA_SUCCESS ? ops.count : 0;
   call.out.Put<uint64_t>(count);
@@ -422,9 +392,7 @@ void EncodeParams(ServeCall& call, CUgraphNode node) {
   call.result = call.api.cuGraphNodeGetType(node, &type);
   call.out.Put<uint32_t>(type);
   call.out.Put<uint32_t>(0);
-  if (call.result != CUDA_SUCCESS) {
-    return;
-  }
+  if (call.result != CUDA_SUCCESS) return;
   CUevent event = nullptr;
   switch (type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:

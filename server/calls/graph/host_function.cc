@@ -50,9 +50,7 @@ void AskClient(HostFunction& host, const std::shared_ptr<Turnstile>& gate) {
   // The last use of the session: once the gate is open, it may go before the driver's thread has.
   uint64_t token =
       session.host_calls().Add([gate, &calls = session.host_calls(), in_graph = host.in_graph] {
-        if (!in_graph) {
-          calls.HasRun();
-        }
+        if (!in_graph) calls.HasRun();
         gate->Open();
       });
   Builder body;
@@ -82,9 +80,7 @@ void CUDA_CB Run(void* data) {
     gate->Open();
   }
   gate->Wait();
-  if (!host->in_graph) {
-    delete host;
-  }
+  if (!host->in_graph) delete host;
 }
 
 }  // namespace
@@ -104,13 +100,9 @@ Status Serve_cuLaunchHostFunc(ServeCall& call) {
   auto function = call.in.Get<uint64_t>();
   auto user_data = call.in.Get<uint64_t>();
   auto wire_stream = call.in.Get<uint64_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   StreamState* stream = call.FindStream(wire_stream);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   Session& session = call.session;
   session.streams().MarkActive(*stream);
   auto* host = new HostFunction{
@@ -123,9 +115,7 @@ Status Serve_cuLaunchHostFunc(ServeCall& call) {
   session.host_calls().Expect();
   call.result = call.api.cuLaunchHostFunc(stream->native, Run, host);
   if (call.result != CUDA_SUCCESS) {
-    if (watch != nullptr) {
-      session.completion().Signal(watch);
-    }
+    if (watch != nullptr) session.completion().Signal(watch);
     session.host_calls().HasRun();
     delete host;
   }

@@ -35,9 +35,7 @@ CUDA_ARRAY3D_DESCRIPTOR GetShape(Reader& in) {
 // The shape as the driver has it: it fills in what a program left open.
 void PutShape(ServeCall& call, CUarray array, const CUDA_ARRAY3D_DESCRIPTOR& asked) {
   CUDA_ARRAY3D_DESCRIPTOR shape{};
-  if (call.api.cuArray3DGetDescriptor_v2(&shape, array) != CUDA_SUCCESS) {
-    shape = asked;
-  }
+  if (call.api.cuArray3DGetDescriptor_v2(&shape, array) != CUDA_SUCCESS) shape = asked;
   call.out.Put<uint64_t>(shape.Width);
   call.out.Put<uint64_t>(shape.Height);
   call.out.Put<uint64_t>(shape.Depth);
@@ -75,9 +73,7 @@ uint64_t MemoryOf(ServeCall& call, const CUDA_ARRAY3D_DESCRIPTOR& shape, unsigne
                   bool is_mipmap) {
   constexpr unsigned kWithoutMemory = CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING;
   const DriverApi& api = call.api;
-  if ((shape.Flags & kWithoutMemory) != 0) {
-    return 0;
-  }
+  if ((shape.Flags & kWithoutMemory) != 0) return 0;
   CUDA_ARRAY3D_DESCRIPTOR twin_shape = shape;
   twin_shape.Flags |= CUDA_ARRAY3D_DEFERRED_MAPPING;
   CUDA_ARRAY_MEMORY_REQUIREMENTS needs{};
@@ -123,16 +119,13 @@ void Make(ServeCall& call, HandleKind kind, uint64_t wire, const CUDA_ARRAY3D_DE
   uint64_t bytes = MemoryOf(call, shape, levels, kind == HandleKind::kMipmappedArray);
   call.result =
       memory.ChargeObject(call.context->device, bytes, call.context->slot, wire, &call.detail);
-  if (call.result != CUDA_SUCCESS) {
-    return;
-  }
+  if (call.result != CUDA_SUCCESS) return;
   void* native = nullptr;
   call.result = create(&native);
-  if (call.result == CUDA_SUCCESS) {
+  if (call.result == CUDA_SUCCESS)
     InsertArray(call, kind, wire, native, 0);
-  } else {
+  else
     memory.RefundObject(wire);
-  }
 }
 
 // Levels and planes go with the whole.
@@ -141,9 +134,8 @@ void KillParts(Session& session, uint64_t parent) {
   std::vector<HandleParts> gone;
   arrays.ForEachLive([&](uint32_t index, uint16_t generation, void*, void* extra) {
     auto* state = static_cast<ArrayState*>(extra);
-    if (state != nullptr && state->parent == parent) {
+    if (state != nullptr && state->parent == parent)
       gone.push_back({HandleKind::kArray, index, generation});
-    }
   });
   for (HandleParts parts : gone) {
     auto* state = static_cast<ArrayState*>(arrays.Find(parts.index, parts.generation).extra);
@@ -156,13 +148,9 @@ void KillParts(Session& session, uint64_t parent) {
 template <typename Native>
 Status Destroy(ServeCall& call, HandleKind kind, CUresult (*destroy)(Native)) {
   auto wire = call.in.Get<uint64_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   auto native = call.Resolve<Native>(kind, wire);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   auto* state = static_cast<ArrayState*>(call.ResolveExtra(kind, wire));
   if (state->parent != 0) {
     call.result = CUDA_ERROR_INVALID_HANDLE;
@@ -184,9 +172,7 @@ Status Destroy(ServeCall& call, HandleKind kind, CUresult (*destroy)(Native)) {
   };
   CUresult idle = CUDA_SUCCESS;
   call.parked = true;
-  if (!session.streams().Fence(*call.context, end, &idle)) {
-    end(idle);
-  }
+  if (!session.streams().Fence(*call.context, end, &idle)) end(idle);
   return {};
 }
 
@@ -195,14 +181,10 @@ Status GetPart(ServeCall& call, HandleKind kind, CUresult (*get)(CUarray*, Paren
   auto wire = call.in.Get<uint64_t>();
   auto wire_parent = call.in.Get<uint64_t>();
   auto index = call.in.Get<uint32_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   auto parent = call.Resolve<Parent>(kind, wire_parent);
   call.CheckNew(HandleKind::kArray, wire);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   CUarray part = nullptr;
   call.result = get == nullptr ? CUDA_ERROR_NOT_SUPPORTED : get(&part, parent, index);
   if (call.result == CUDA_SUCCESS) {
@@ -216,13 +198,9 @@ template <typename Native>
 Status GetSparse(ServeCall& call, HandleKind kind,
                  CUresult (*get)(CUDA_ARRAY_SPARSE_PROPERTIES*, Native)) {
   auto wire = call.in.Get<uint64_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   auto native = call.Resolve<Native>(kind, wire);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   CUDA_ARRAY_SPARSE_PROPERTIES found{};
   call.result = get == nullptr ? CUDA_ERROR_NOT_SUPPORTED : get(&found, native);
   if (call.result == CUDA_SUCCESS) {
@@ -241,22 +219,16 @@ Status GetSparse(ServeCall& call, HandleKind kind,
 Status Serve_cuArray3DCreate_v2(ServeCall& call) {
   auto wire = call.in.Get<uint64_t>();
   CUDA_ARRAY3D_DESCRIPTOR shape = GetShape(call.in);
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   call.CheckNew(HandleKind::kArray, wire);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   CUarray array = nullptr;
   Make(call, HandleKind::kArray, wire, shape, 1, [&](void** native) {
     CUresult result = call.api.cuArray3DCreate_v2(&array, &shape);
     *native = array;
     return result;
   });
-  if (call.result == CUDA_SUCCESS) {
-    PutShape(call, array, shape);
-  }
+  if (call.result == CUDA_SUCCESS) PutShape(call, array, shape);
   return {};
 }
 
@@ -264,22 +236,16 @@ Status Serve_cuMipmappedArrayCreate(ServeCall& call) {
   auto wire = call.in.Get<uint64_t>();
   CUDA_ARRAY3D_DESCRIPTOR shape = GetShape(call.in);
   auto levels = call.in.Get<uint32_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   call.CheckNew(HandleKind::kMipmappedArray, wire);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   Make(call, HandleKind::kMipmappedArray, wire, shape, levels, [&](void** native) {
     CUmipmappedArray array = nullptr;
     CUresult result = call.api.cuMipmappedArrayCreate(&array, &shape, levels);
     *native = array;
     return result;
   });
-  if (call.result == CUDA_SUCCESS) {
-    PutShape(call, nullptr, shape);
-  }
+  if (call.result == CUDA_SUCCESS) PutShape(call, nullptr, shape);
   return {};
 }
 

@@ -30,9 +30,8 @@ void ReadSubresource(Reader& in, CUarrayMapInfo* info) {
   auto& level = info->subresource.sparseLevel;
   for (unsigned* value :
        {&level.level, &level.layer, &level.offsetX, &level.offsetY, &level.offsetZ,
-        &level.extentWidth, &level.extentHeight, &level.extentDepth}) {
+        &level.extentWidth, &level.extentHeight, &level.extentDepth})
     *value = in.Get<uint32_t>();
-  }
 }
 
 // False: malformed. Handles that lie or died are in call.ready().
@@ -44,9 +43,8 @@ bool ReadMapping(ServeCall& call, CUarrayMapInfo* info, Mapping* mapping) {
   ReadSubresource(call.in, info);
   auto wire_memory = call.in.Get<uint64_t>();
   auto offset = call.in.Get<uint64_t>();
-  if (!call.in.ok() || kind > 1 || subresource > CU_ARRAY_SPARSE_SUBRESOURCE_TYPE_MIPTAIL) {
+  if (!call.in.ok() || kind > 1 || subresource > CU_ARRAY_SPARSE_SUBRESOURCE_TYPE_MIPTAIL)
     return false;
-  }
   HandleKind handle_kind = kind == 1 ? HandleKind::kMipmappedArray : HandleKind::kArray;
   if (kind == 1) {
     info->resourceType = CU_RESOURCE_TYPE_MIPMAPPED_ARRAY;
@@ -55,23 +53,16 @@ bool ReadMapping(ServeCall& call, CUarrayMapInfo* info, Mapping* mapping) {
     info->resourceType = CU_RESOURCE_TYPE_ARRAY;
     info->resource.array = call.Resolve<CUarray>(handle_kind, wire);
   }
-  if (!call.ready()) {
-    return true;
-  }
+  if (!call.ready()) return true;
   mapping->state = static_cast<ArrayState*>(call.ResolveExtra(handle_kind, wire));
   info->deviceBitMask = 1u << call.context->device;
   info->memHandleType = CU_MEM_HANDLE_TYPE_GENERIC;
   info->memOperationType = CU_MEM_OPERATION_TYPE_UNMAP;
-  if (wire_memory == 0) {
-    return true;
-  }
+  if (wire_memory == 0) return true;
   mapping->memory = call.Resolve<PhysicalMemory*>(HandleKind::kMemHandle, wire_memory);
-  if (!call.ready()) {
-    return true;
-  }
-  if (offset >= mapping->memory->bytes || mapping->memory->device != call.context->device) {
+  if (!call.ready()) return true;
+  if (offset >= mapping->memory->bytes || mapping->memory->device != call.context->device)
     return false;
-  }
   info->memOperationType = CU_MEM_OPERATION_TYPE_MAP;
   info->memHandle.memHandle = mapping->memory->native;
   info->offset = offset;
@@ -86,33 +77,23 @@ Status Serve_cuMemMapArrayAsync(ServeCall& call) {
   std::vector<CUarrayMapInfo> infos(count);
   std::vector<Mapping> mappings(count);
   for (size_t i = 0; i < count; ++i) {
-    if (!ReadMapping(call, &infos[i], &mappings[i])) {
-      return call.Malformed("mapping of an array");
-    }
-    if (!call.ready()) {
-      return call.RejectStatus();
-    }
+    if (!ReadMapping(call, &infos[i], &mappings[i])) return call.Malformed("mapping of an array");
+    if (!call.ready()) return call.RejectStatus();
     if (mappings[i].state->parent != 0) {
       call.result = CUDA_ERROR_INVALID_VALUE;
       return {};
     }
   }
-  if (!call.in.Done() || count == 0) {
-    return call.Malformed("body");
-  }
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.in.Done() || count == 0) return call.Malformed("body");
+  if (!call.ready()) return call.RejectStatus();
   call.result =
       call.api.cuMemMapArrayAsync == nullptr
           ? CUDA_ERROR_NOT_SUPPORTED
           : call.api.cuMemMapArrayAsync(infos.data(), static_cast<unsigned>(count), stream);
   // Some of a list that failed may have been mapped.
-  for (const Mapping& mapping : mappings) {
-    if (mapping.memory != nullptr && mapping.state->holds.count(mapping.memory) == 0) {
+  for (const Mapping& mapping : mappings)
+    if (mapping.memory != nullptr && mapping.state->holds.count(mapping.memory) == 0)
       mapping.state->holds[mapping.memory] = std::make_unique<MemoryHold>(mapping.memory->mappings);
-    }
-  }
   return {};
 }
 

@@ -19,23 +19,15 @@ Status Serve_cuMemBatchDecompressAsync(ServeCall& call) {
     params.dstNumBytes = call.in.Get<uint64_t>();
     auto written = call.in.Get<uint64_t>();
     params.algo = static_cast<CUmemDecompressAlgorithm>(call.in.Get<uint32_t>());
-    if (!call.in.ok()) {
-      return call.Malformed("operation");
-    }
+    if (!call.in.ok()) return call.Malformed("operation");
     params.src = reinterpret_cast<const void*>(call.ResolveAddress(source, params.srcNumBytes));
     params.dst = reinterpret_cast<void*>(call.ResolveAddress(target, params.dstNumBytes));
     params.dstActBytes =
         reinterpret_cast<cuuint32_t*>(call.ResolveAddress(written, sizeof(cuuint32_t)));
-    if (!call.ready()) {
-      return call.RejectStatus();
-    }
+    if (!call.ready()) return call.RejectStatus();
   }
-  if (!call.in.Done() || count == 0) {
-    return call.Malformed("body");
-  }
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.in.Done() || count == 0) return call.Malformed("body");
+  if (!call.ready()) return call.RejectStatus();
   if (call.api.cuMemBatchDecompressAsync == nullptr) {
     call.result = CUDA_ERROR_NOT_SUPPORTED;
     return {};

@@ -20,12 +20,8 @@ void FinishUpload(ServeCall& call, StreamState& stream, uint64_t transfer, uint6
   CUresult watched = session.completion().Add(
       stream.key, stream.context->native, stream.native, false,
       [&session, transfer, offset, bytes, reply, header = call.header](CUresult result) {
-        if (transfer != 0) {
-          session.landing().Release(transfer, offset, bytes);
-        }
-        if (reply) {
-          session.Answer(header, result, {});
-        }
+        if (transfer != 0) session.landing().Release(transfer, offset, bytes);
+        if (reply) session.Answer(header, result, {});
       });
   if (watched == CUDA_SUCCESS) {
     call.parked = reply;
@@ -44,9 +40,8 @@ bool IsOwn(const StreamState& stream) {
 // stands still may hold all of the pool, so a stream that has none gets one from the heap; and what
 // waits for one holds up only what is ordered with it. Empty: the call is stalled.
 SlotPool::Slot TakeReadbackSlot(ServeCall& call, SlotPool& pool, StreamState& stream) {
-  if (stream.readback_slots == nullptr) {
+  if (stream.readback_slots == nullptr)
     stream.readback_slots = std::make_shared<std::atomic<int>>(0);
-  }
   SlotPool::Slot slot = pool.Take(call.session.backlog_full() || *stream.readback_slots == 0);
   if (slot) {
     ++*stream.readback_slots;
@@ -69,14 +64,12 @@ void GiveBack(SlotPool& pool, SlotPool::Slot slot, const HeldSlots& held) {
 Status UploadInline(ServeCall& call, StreamState& stream, std::span<const std::byte> bytes,
                     const CopyIn& copy) {
   const std::byte* source = bytes.data();
-  if (call.session.streams().capturing(stream.native)) {
+  if (call.session.streams().capturing(stream.native))
     source = call.session.retained().KeepBytes(bytes);
-  }
   // Pageable memory: the driver has taken the bytes when it returns.
   call.result = copy(source, 0, bytes.size());
-  if (call.result == CUDA_SUCCESS && (call.header.flags & kWantReply) != 0) {
+  if (call.result == CUDA_SUCCESS && (call.header.flags & kWantReply) != 0)
     FinishUpload(call, stream, 0, 0, 0);
-  }
   return {};
 }
 
@@ -92,9 +85,8 @@ Status SkipLanded(ServeCall& call, uint64_t bytes, uint64_t transfer, uint64_t o
       break;
   }
   std::vector<Landing::Piece> pieces;
-  if (!landing.Claim(transfer, offset, bytes, false, &pieces)) {
+  if (!landing.Claim(transfer, offset, bytes, false, &pieces))
     return call.Malformed("bytes of a transfer that were used before");
-  }
   landing.Release(transfer, offset, bytes);
   return {};
 }
@@ -105,9 +97,7 @@ Status UploadLanded(ServeCall& call, StreamState& stream, uint64_t bytes, uint64
   bool bytes_follow = (call.header.flags & kBytesFollow) != 0;
   switch (landing.Check(transfer, offset, bytes, call.turn.chunks_sent)) {
     case Landing::Cover::kViolation:
-      if (!bytes_follow) {
-        return call.Malformed("a transfer whose bytes were not sent before it");
-      }
+      if (!bytes_follow) return call.Malformed("a transfer whose bytes were not sent before it");
       [[fallthrough]];
     case Landing::Cover::kAwaited:
       // An own stream's copy is asynchronous: only what is ordered with it waits for its bytes.
@@ -120,26 +110,21 @@ Status UploadLanded(ServeCall& call, StreamState& stream, uint64_t bytes, uint64
   }
   bool captured = call.session.streams().capturing(stream.native);
   std::vector<Landing::Piece> pieces;
-  if (!landing.Claim(transfer, offset, bytes, !captured, &pieces)) {
+  if (!landing.Claim(transfer, offset, bytes, !captured, &pieces))
     return call.Malformed("bytes of a transfer that were used before");
-  }
   for (const Landing::Piece& piece : pieces) {
     const std::byte* source = piece.bytes.data();
-    if (captured) {
+    if (captured)
       source = call.session.retained().KeepBytes(piece.bytes);
-    } else {
+    else
       landing.slots().Pin(source, stream.context->native);
-    }
     call.result = copy(source, piece.offset, piece.bytes.size());
-    if (call.result != CUDA_SUCCESS) {
-      break;
-    }
+    if (call.result != CUDA_SUCCESS) break;
   }
-  if (captured) {
+  if (captured)
     landing.Release(transfer, offset, bytes);
-  } else {
+  else
     FinishUpload(call, stream, transfer, offset, bytes);
-  }
   return {};
 }
 
@@ -162,18 +147,13 @@ void SendPiece(Session& session, SlotPool& pool, SlotPool::Slot slot, const Held
   if (result == CUDA_SUCCESS && !readback->failed) {
     Status sent = session.link().SendTransfer(readback->transfer, offset, {slot.data, bytes},
                                               Link::Retain::kOwned, give_back);
-    if (!sent.ok()) {
-      give_back();
-    }
-    if (last) {
-      session.Answer(readback->header, CUDA_SUCCESS, {});
-    }
+    if (!sent.ok()) give_back();
+    if (last) session.Answer(readback->header, CUDA_SUCCESS, {});
     return;
   }
   give_back();
-  if (!readback->failed.exchange(true)) {
+  if (!readback->failed.exchange(true))
     session.Answer(readback->header, result, {}, "a copy to the host failed");
-  }
 }
 
 // Nothing is ahead of the copy: into memory that is not page-locked the driver copies before it
@@ -210,18 +190,15 @@ void ReadAtOnce(ServeCall& call, StreamState& stream, uint64_t bytes, const Copy
 
 Status ReadInline(ServeCall& call, StreamState& stream, uint64_t bytes, const CopyOut& copy) {
   Session& session = call.session;
-  if (bytes > kMaxInlineBytes || (call.header.flags & kWantReply) == 0) {
+  if (bytes > kMaxInlineBytes || (call.header.flags & kWantReply) == 0)
     return call.Malformed("bytes in a reply");
-  }
   if (session.streams().StartsAtOnce(stream)) {
     ReadAtOnce(call, stream, bytes, copy);
     return {};
   }
   SlotPool& pool = session.small_readback();
   SlotPool::Slot slot = TakeReadbackSlot(call, pool, stream);
-  if (!slot) {
-    return {};
-  }
+  if (!slot) return {};
   pool.Pin(slot.data, stream.context->native);
   call.result = copy(slot.data, 0, bytes);
   if (call.result == CUDA_SUCCESS) {
@@ -230,20 +207,17 @@ Status ReadInline(ServeCall& call, StreamState& stream, uint64_t bytes, const Co
         [&session, &pool, slot, bytes, held = stream.readback_slots,
          native = stream.context->native, header = call.header](CUresult result) {
           Builder out;
-          if (result == CUDA_SUCCESS) {
-            out.PutBytes(slot.data, bytes);
-          }
+          if (result == CUDA_SUCCESS) out.PutBytes(slot.data, bytes);
           session.output().FlushPrintf(native);
           session.Answer(header, result, out.bytes());
           GiveBack(pool, slot, held);
           session.Wake();
         });
   }
-  if (call.result == CUDA_SUCCESS) {
+  if (call.result == CUDA_SUCCESS)
     call.parked = true;
-  } else {
+  else
     GiveBack(pool, slot, stream.readback_slots);
-  }
   return {};
 }
 
@@ -262,9 +236,7 @@ Status ReadInChunks(ServeCall& call, StreamState& stream, uint64_t bytes, uint64
     uint64_t piece = std::min<uint64_t>(bytes - offset, kMaxChunkBytes);
     SlotPool& pool = piece <= kMaxInlineBytes ? session.small_readback() : session.readback();
     SlotPool::Slot slot = TakeReadbackSlot(call, pool, stream);
-    if (!slot) {
-      return {};  // goes on from `progress` once the client has acknowledged a piece
-    }
+    if (!slot) return {};  // goes on from `progress` once the client has acknowledged a piece
     pool.Pin(slot.data, stream.context->native);
     bool last = offset + piece == bytes;
     call.result = copy(slot.data, offset, piece);

@@ -12,9 +12,7 @@ namespace farcall::server {
 
 Status Serve_cuIpcGetMemHandle(ServeCall& call) {
   auto address = call.in.Get<uint64_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   call.parked = true;
   call.session.OnMemoryHelper([&session = call.session, header = call.header, address] {
     DeviceMemory::Export made;
@@ -38,9 +36,7 @@ Status Serve_cuIpcOpenMemHandle_v2(ServeCall& call) {
   auto address = call.in.Get<uint64_t>();
   auto bytes = call.in.Get<uint64_t>();
   UserMemory& memory = call.session.user_memory();
-  if (!call.in.Done() || !memory.MayMap(address, bytes)) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done() || !memory.MayMap(address, bytes)) return call.Malformed("body");
   call.parked = true;
   call.session.OnMemoryHelper(
       [&session = call.session, &memory, header = call.header, token, address, bytes] {
@@ -58,9 +54,7 @@ Status Serve_cuIpcOpenMemHandle_v2(ServeCall& call) {
 // As cudaFree, it waits for the work that may use the memory.
 Status Serve_cuIpcCloseMemHandle(ServeCall& call) {
   auto address = call.in.Get<uint64_t>();
-  if (!call.in.Done() || !call.session.user_memory().HasIpc(address)) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done() || !call.session.user_memory().HasIpc(address)) return call.Malformed("body");
   call.parked = true;
   Session& session = call.session;
   auto close = [&session, address, header = call.header](CUresult result) {
@@ -70,34 +64,25 @@ Status Serve_cuIpcCloseMemHandle(ServeCall& call) {
     });
   };
   CUresult result = CUDA_SUCCESS;
-  if (!session.streams().Fence(*call.context, close, &result)) {
-    close(result);
-  }
+  if (!session.streams().Fence(*call.context, close, &result)) close(result);
   return {};
 }
 
 Status Serve_cuIpcGetEventHandle(ServeCall& call) {
   auto wire_event = call.in.Get<uint64_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   auto event = call.Resolve<CUevent>(HandleKind::kEvent, wire_event);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   if (call.api.cuIpcGetEventHandle == nullptr) {
     call.result = CUDA_ERROR_NOT_SUPPORTED;
     return {};
   }
   CUipcEventHandle native{};
   call.result = call.api.cuIpcGetEventHandle(&native, event);
-  if (call.result != CUDA_SUCCESS) {
-    return {};
-  }
+  if (call.result != CUDA_SUCCESS) return {};
   auto* state = static_cast<EventState*>(call.ResolveExtra(HandleKind::kEvent, wire_event));
-  if (state->handle == nullptr) {
+  if (state->handle == nullptr)
     state->handle = std::make_shared<EventHandle>(call.session.broker());
-  }
   call.parked = true;
   call.session.OnMemoryHelper(
       [&session = call.session, header = call.header, native, handle = state->handle] {
@@ -124,13 +109,9 @@ Status Serve_cuIpcOpenEventHandle(ServeCall& call) {
   ShareToken token;
   token.high = call.in.Get<uint64_t>();
   token.low = call.in.Get<uint64_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   call.CheckNew(HandleKind::kEvent, wire_event);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   std::vector<std::byte> bytes;
   CUipcEventHandle native{};
   Status read = ReadShared(call.session.broker(), token, &bytes);

@@ -29,13 +29,9 @@ Status Serve_cuLibraryGetManaged(ServeCall& call) {
   std::string name(call.in.GetString());
   auto address = call.in.Get<uint64_t>();
   auto room_bytes = call.in.Get<uint64_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   auto library = call.Resolve<CUlibrary>(HandleKind::kLibrary, wire);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   if (call.api.cuLibraryGetManaged == nullptr || !MayTouch(call.api) ||
       !call.session.options().client_takes_mirrors) {
     call.result = CUDA_ERROR_NOT_SUPPORTED;

@@ -16,12 +16,9 @@ Status Serve_cuMemcpyHtoDAsync_v2(ServeCall& call) {
   auto transfer = call.in.Get<uint64_t>();
   auto offset = call.in.Get<uint64_t>();
   std::span<const std::byte> inline_bytes;
-  if (transfer == 0) {
-    inline_bytes = call.in.GetBytes();
-  }
-  if (!call.in.Done() || bytes == 0 || (transfer == 0 && inline_bytes.size() != bytes)) {
+  if (transfer == 0) inline_bytes = call.in.GetBytes();
+  if (!call.in.Done() || bytes == 0 || (transfer == 0 && inline_bytes.size() != bytes))
     return call.Malformed("body");
-  }
   CUdeviceptr dst = call.ResolveAddress(wire_dst, bytes);
   StreamState* stream = call.FindStream(wire_stream);
   if (!call.ready()) {
@@ -33,9 +30,7 @@ Status Serve_cuMemcpyHtoDAsync_v2(ServeCall& call) {
   CopyIn copy = [&](const std::byte* source, uint64_t at, uint64_t length) {
     return call.api.cuMemcpyHtoDAsync_v2(dst + at, source, length, stream->native);
   };
-  if (transfer == 0) {
-    return UploadInline(call, *stream, inline_bytes, copy);
-  }
+  if (transfer == 0) return UploadInline(call, *stream, inline_bytes, copy);
   return UploadLanded(call, *stream, bytes, transfer, offset, copy);
 }
 
@@ -44,14 +39,10 @@ Status Serve_cuMemcpyDtoHAsync_v2(ServeCall& call) {
   auto bytes = call.in.Get<uint64_t>();
   auto wire_stream = call.in.Get<uint64_t>();
   auto transfer = call.in.Get<uint64_t>();
-  if (!call.in.Done() || bytes == 0) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done() || bytes == 0) return call.Malformed("body");
   CUdeviceptr src = call.ResolveAddress(wire_src, bytes);
   StreamState* stream = call.FindStream(wire_stream);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   if (call.session.streams().capturing(stream->native)) {
     call.result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     call.detail = "cuMemcpyDtoHAsync_v2: a copy to the host cannot be captured";
@@ -61,9 +52,7 @@ Status Serve_cuMemcpyDtoHAsync_v2(ServeCall& call) {
   CopyOut copy = [&](std::byte* destination, uint64_t at, uint64_t length) {
     return call.api.cuMemcpyDtoHAsync_v2(destination, src + at, length, stream->native);
   };
-  if (transfer == 0) {
-    return ReadInline(call, *stream, bytes, copy);
-  }
+  if (transfer == 0) return ReadInline(call, *stream, bytes, copy);
   return ReadInChunks(call, *stream, bytes, transfer, copy);
 }
 

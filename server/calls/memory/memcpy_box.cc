@@ -158,9 +158,8 @@ Status Upload(ServeCall& call, const Box& box, StreamState& stream, uint64_t byt
               uint64_t transfer, std::span<const std::byte> inline_bytes) {
   CopyIn copy = [&](const std::byte* source, uint64_t offset, uint64_t length) {
     return ForRectangles(box, offset, length, [&](const Rectangle& one) {
-      if (box.destination.is_array()) {
+      if (box.destination.is_array())
         return CopyIntoArray(call, box.destination, one, source, stream.native);
-      }
       CUDA_MEMCPY2D rectangle = Copy2D(one);
       rectangle.srcMemoryType = CU_MEMORYTYPE_HOST;
       rectangle.srcHost = source + one.at;
@@ -171,12 +170,8 @@ Status Upload(ServeCall& call, const Box& box, StreamState& stream, uint64_t byt
       return call.api.cuMemcpy2DAsync_v2(&rectangle, stream.native);
     });
   };
-  if (transfer != 0) {
-    return UploadLanded(call, stream, bytes, transfer, 0, copy);
-  }
-  if (inline_bytes.size() != bytes) {
-    return call.Malformed("bytes that do not fill the box");
-  }
+  if (transfer != 0) return UploadLanded(call, stream, bytes, transfer, 0, copy);
+  if (inline_bytes.size() != bytes) return call.Malformed("bytes that do not fill the box");
   return UploadInline(call, stream, inline_bytes, copy);
 }
 
@@ -184,9 +179,8 @@ Status Download(ServeCall& call, const Box& box, StreamState& stream, uint64_t b
                 uint64_t transfer) {
   CopyOut copy = [&](std::byte* destination, uint64_t offset, uint64_t length) {
     return ForRectangles(box, offset, length, [&](const Rectangle& one) {
-      if (box.source.is_array()) {
+      if (box.source.is_array())
         return CopyFromArray(call, box.source, one, destination, stream.native);
-      }
       CUDA_MEMCPY2D rectangle = Copy2D(one);
       rectangle.srcMemoryType = CU_MEMORYTYPE_DEVICE;
       rectangle.srcDevice = AddressOf(box.source, one);
@@ -197,25 +191,19 @@ Status Download(ServeCall& call, const Box& box, StreamState& stream, uint64_t b
       return call.api.cuMemcpy2DAsync_v2(&rectangle, stream.native);
     });
   };
-  if (transfer == 0) {
-    return ReadInline(call, stream, bytes, copy);
-  }
+  if (transfer == 0) return ReadInline(call, stream, bytes, copy);
   return ReadInChunks(call, stream, bytes, transfer, copy);
 }
 
 // An array's handle becomes the driver's; memory must be the session's. False: malformed.
 bool ResolveSide(ServeCall& call, const Box& box, Side* side) {
-  if (side->on_host()) {
-    return true;
-  }
+  if (side->on_host()) return true;
   if (side->is_array()) {
     side->array = call.Resolve<CUarray>(HandleKind::kArray, side->address);
     return true;
   }
   uint64_t extent = 0;
-  if (!Extent(box, *side, &extent)) {
-    return false;
-  }
+  if (!Extent(box, *side, &extent)) return false;
   call.ResolveAddress(side->address, extent);
   return true;
 }
@@ -239,21 +227,15 @@ Status Serve_cuMemcpy3DAsync_v2(ServeCall& call) {
   auto transfer = call.in.Get<uint64_t>();
   bool has_bytes = box.source.on_host() && transfer == 0;
   std::span<const std::byte> inline_bytes;
-  if (has_bytes) {
-    inline_bytes = call.in.GetBytes();
-  }
+  if (has_bytes) inline_bytes = call.in.GetBytes();
   uint64_t bytes = 0;
   if (!call.in.Done() || !IsMemoryType(source_type) || !IsMemoryType(destination_type) ||
       (box.source.on_host() && box.destination.on_host()) || box.width == 0 || box.height == 0 ||
       box.depth == 0 || !Product(box.width, box.height, &bytes) ||
-      !Product(bytes, box.depth, &bytes)) {
+      !Product(bytes, box.depth, &bytes))
     return call.Malformed("body");
-  }
-  for (Side* side : {&box.source, &box.destination}) {
-    if (!ResolveSide(call, box, side)) {
-      return call.Malformed("a box that does not fit its pitch");
-    }
-  }
+  for (Side* side : {&box.source, &box.destination})
+    if (!ResolveSide(call, box, side)) return call.Malformed("a box that does not fit its pitch");
   StreamState* stream = call.FindStream(wire_stream);
   if (!call.ready()) {
     bool unused = transfer != 0 && !box.destination.on_host() && box.source.on_host();
@@ -266,9 +248,7 @@ Status Serve_cuMemcpy3DAsync_v2(ServeCall& call) {
     call.result = CopyOnDevice(call, box, stream->native);
     return {};
   }
-  if (!box.destination.on_host()) {
-    return Upload(call, box, *stream, bytes, transfer, inline_bytes);
-  }
+  if (!box.destination.on_host()) return Upload(call, box, *stream, bytes, transfer, inline_bytes);
   if (call.session.streams().capturing(stream->native)) {
     call.result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     call.detail = "cuMemcpy3DAsync_v2: a copy to the host cannot be captured";

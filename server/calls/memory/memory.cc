@@ -12,43 +12,30 @@ Status Serve_cuMemAlloc_v2(ServeCall& call) {
   auto device = call.in.Get<int32_t>();
   auto address = call.in.Get<uint64_t>();
   auto bytes = call.in.Get<uint64_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   call.ResolveDevice(device);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   DeviceMemory& memory = call.session.memory();
   if (memory.has_window()) {
-    if (!memory.Allocate(device, address, bytes, call.context->slot)) {
+    if (!memory.Allocate(device, address, bytes, call.context->slot))
       return call.Malformed("a range that is no unspent credit");
-    }
     return {};
   }
   uint64_t got = 0;
   call.result = memory.AllocateByDriver(device, bytes, call.context->slot, &got, &call.detail);
-  if (call.result == CUDA_SUCCESS) {
-    call.out.Put<uint64_t>(got);
-  }
+  if (call.result == CUDA_SUCCESS) call.out.Put<uint64_t>(got);
   return {};
 }
 
 Status Serve_cuMemFree_v2(ServeCall& call) {
   auto address = call.in.Get<uint64_t>();
   auto epoch = call.in.Get<uint64_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
-  if (epoch <= call.context->noted_epoch) {
-    return call.Malformed("an epoch that has been");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
+  if (epoch <= call.context->noted_epoch) return call.Malformed("an epoch that has been");
   Session& session = call.session;
   DeviceMemory::Freed freed;
   bool found = session.memory().Free(address, &freed);
-  if (!found) {
-    call.result = CUDA_ERROR_INVALID_VALUE;
-  }
+  if (!found) call.result = CUDA_ERROR_INVALID_VALUE;
   std::function<void()> finish;
   if (found && freed.driver_address != 0) {
     finish = [&session, freed, native = call.context->native] {
@@ -61,13 +48,9 @@ Status Serve_cuMemFree_v2(ServeCall& call) {
 
 Status Serve_cuMemGetInfo_v2(ServeCall& call) {
   auto device = call.in.Get<int32_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   call.ResolveDevice(device);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   // Behind the grants under way: what the ledger has charged, the client has been told of.
   // And behind modules that go: their memory is free for who asks after the unloading.
   call.parked = true;
@@ -84,13 +67,9 @@ Status Serve_cuMemGetInfo_v2(ServeCall& call) {
 
 Status Serve_cuCtxEnablePeerAccess(ServeCall& call) {
   auto peer = call.in.Get<int32_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   call.ResolveDevice(peer);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   call.parked = true;  // behind the grants under way
   call.session.OnMemoryHelper(
       [&session = call.session, header = call.header, peer, device = call.context->device] {

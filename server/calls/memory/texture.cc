@@ -44,18 +44,14 @@ CUDA_RESOURCE_DESC Resolve(ServeCall& call, const ResourceRecord& record) {
       break;
     }
     default:
-      if (call.result == CUDA_SUCCESS) {
-        call.result = CUDA_ERROR_INVALID_VALUE;
-      }
+      if (call.result == CUDA_SUCCESS) call.result = CUDA_ERROR_INVALID_VALUE;
   }
   return resource;
 }
 
 Status Destroy(ServeCall& call, ObjectKind kind, CUresult (*destroy)(unsigned long long)) {
   auto object = call.in.Get<uint64_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   if (!call.session.objects().Remove(kind, object)) {
     call.result = CUDA_ERROR_INVALID_VALUE;
     return {};
@@ -65,9 +61,7 @@ Status Destroy(ServeCall& call, ObjectKind kind, CUresult (*destroy)(unsigned lo
 }
 
 void Give(ServeCall& call, ObjectKind kind, uint64_t object) {
-  if (call.result != CUDA_SUCCESS) {
-    return;
-  }
+  if (call.result != CUDA_SUCCESS) return;
   call.session.objects().Add(kind, object, call.context->slot);
   call.out.Put<uint64_t>(object);
 }
@@ -79,16 +73,10 @@ Status Serve_cuTexObjectCreate(ServeCall& call) {
   CUDA_TEXTURE_DESC texture = GetTexture(call.in);
   bool has_view = call.in.Get<uint8_t>() != 0;
   CUDA_RESOURCE_VIEW_DESC view{};
-  if (has_view) {
-    view = GetView(call.in);
-  }
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (has_view) view = GetView(call.in);
+  if (!call.in.Done()) return call.Malformed("body");
   CUDA_RESOURCE_DESC resource = Resolve(call, record);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   CUtexObject object = 0;
   call.result =
       call.api.cuTexObjectCreate == nullptr
@@ -104,13 +92,9 @@ Status Serve_cuTexObjectDestroy(ServeCall& call) {
 
 Status Serve_cuSurfObjectCreate(ServeCall& call) {
   ResourceRecord record = GetResource(call.in);
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   CUDA_RESOURCE_DESC resource = Resolve(call, record);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   CUsurfObject object = 0;
   call.result = call.api.cuSurfObjectCreate == nullptr
                     ? CUDA_ERROR_NOT_SUPPORTED

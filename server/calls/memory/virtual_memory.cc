@@ -32,14 +32,11 @@ Status Serve_cuMemCreate(ServeCall& call) {
   auto device = call.in.Get<int32_t>();
   auto flags = call.in.Get<uint32_t>();
   if (!call.in.Done() || bytes == 0 || bytes % kChunkGranularityBytes != 0 ||
-      (flags & ~(kMemoryExportable | kMemoryUsages << kMemoryUsageShift)) != 0) {
+      (flags & ~(kMemoryExportable | kMemoryUsages << kMemoryUsageShift)) != 0)
     return call.Malformed("body");
-  }
   call.ResolveDevice(device);
   call.CheckNew(HandleKind::kMemHandle, handle);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   if (!call.session.user_memory().has_window()) {
     call.result = CUDA_ERROR_NOT_SUPPORTED;
     return {};
@@ -50,12 +47,9 @@ Status Serve_cuMemCreate(ServeCall& call) {
         Made memory;
         std::string detail;
         CUresult result = session.user_memory().Create(device, bytes, flags, &memory, &detail);
-        if (result == CUDA_ERROR_OUT_OF_MEMORY && session.MakeRoom(device, bytes)) {
+        if (result == CUDA_ERROR_OUT_OF_MEMORY && session.MakeRoom(device, bytes))
           result = session.user_memory().Create(device, bytes, flags, &memory, &detail);
-        }
-        if (result == CUDA_SUCCESS) {
-          KeepMemory(session, handle, std::move(memory));
-        }
+        if (result == CUDA_SUCCESS) KeepMemory(session, handle, std::move(memory));
         session.Answer(header, result, {}, detail);
       });
   return {};
@@ -63,16 +57,10 @@ Status Serve_cuMemCreate(ServeCall& call) {
 
 Status Serve_cuMemRelease(ServeCall& call) {
   auto handle = call.in.Get<uint64_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   PhysicalMemory* memory = Find(call, handle);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
-  if (*memory->mappings != 0) {
-    return call.Malformed("memory that is still mapped");
-  }
+  if (!call.ready()) return call.RejectStatus();
+  if (*memory->mappings != 0) return call.Malformed("memory that is still mapped");
   call.session.user_memory().Release(*memory);
   call.Erase(HandleKind::kMemHandle, handle);
   return {};
@@ -83,20 +71,14 @@ Status Serve_cuMemMap(ServeCall& call) {
   auto bytes = call.in.Get<uint64_t>();
   auto offset = call.in.Get<uint64_t>();
   auto handle = call.in.Get<uint64_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   PhysicalMemory* memory = Find(call, handle);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
-  if (memory->multicast != nullptr && !call.session.user_memory().Whole(*memory)) {
+  if (!call.ready()) return call.RejectStatus();
+  if (memory->multicast != nullptr && !call.session.user_memory().Whole(*memory))
     return call.Malformed("a multicast object without all of its devices");
-  }
   if (offset > memory->bytes || bytes > memory->bytes - offset ||
-      offset % kChunkGranularityBytes != 0 || !call.session.user_memory().MayMap(address, bytes)) {
+      offset % kChunkGranularityBytes != 0 || !call.session.user_memory().MayMap(address, bytes))
     return call.Malformed("a range that cannot be mapped");
-  }
   call.result = call.session.user_memory().Map(address, bytes, offset, *memory);
   return {};
 }
@@ -104,9 +86,7 @@ Status Serve_cuMemMap(ServeCall& call) {
 Status Serve_cuMemUnmap(ServeCall& call) {
   auto address = call.in.Get<uint64_t>();
   auto bytes = call.in.Get<uint64_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   if (!call.session.user_memory().Unmap(address, bytes, &call.result)) {
     // A mapping that failed was told of; what is behind it in the log is no lie.
     call.result = CUDA_ERROR_INVALID_VALUE;
@@ -121,30 +101,22 @@ Status Serve_cuMemSetAccess(ServeCall& call) {
   auto flags = call.in.Get<uint32_t>();
   if (!call.in.Done() ||
       (flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
-       flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)) {
+       flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE))
     return call.Malformed("body");
-  }
   CUmemAccessDesc access{};
   access.location = {CU_MEM_LOCATION_TYPE_DEVICE, call.ResolveDevice(device)};
   access.flags = static_cast<CUmemAccess_flags>(flags);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
-  if (!call.session.user_memory().SetAccess(address, bytes, access, &call.result)) {
+  if (!call.ready()) return call.RejectStatus();
+  if (!call.session.user_memory().SetAccess(address, bytes, access, &call.result))
     call.result = CUDA_ERROR_INVALID_VALUE;
-  }
   return {};
 }
 
 Status Serve_cuMemExportToShareableHandle(ServeCall& call) {
   auto handle = call.in.Get<uint64_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   PhysicalMemory* memory = Find(call, handle);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   call.parked = true;
   // The client waits for the answer, so a release of this memory comes behind it.
   ++*memory->mappings;
@@ -167,13 +139,9 @@ Status Serve_cuMemImportFromShareableHandle(ServeCall& call) {
   ShareToken token;
   token.high = call.in.Get<uint64_t>();
   token.low = call.in.Get<uint64_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
+  if (!call.in.Done()) return call.Malformed("body");
   call.CheckNew(HandleKind::kMemHandle, handle);
-  if (!call.ready()) {
-    return call.RejectStatus();
-  }
+  if (!call.ready()) return call.RejectStatus();
   if (!call.session.user_memory().has_window()) {
     call.result = CUDA_ERROR_NOT_SUPPORTED;
     return {};

@@ -30,24 +30,16 @@ class HandleTable {
   HandleTable() = default;
   HandleTable(const HandleTable&) = delete;
   ~HandleTable() {
-    for (uint32_t p = 0; p < used_pages(); ++p) {
-      delete pages_[p].load();
-    }
+    for (uint32_t p = 0; p < used_pages(); ++p) delete pages_[p].load();
   }
 
   Found Find(uint32_t index, uint16_t generation) const {
     const Entry* entry = At(index);
-    if (entry == nullptr) {
-      return {};
-    }
+    if (entry == nullptr) return {};
     uint32_t tag = entry->tag.load(std::memory_order_acquire);
     State state = static_cast<State>(tag >> 16);
-    if (state == State::kNever) {
-      return {};
-    }
-    if ((tag & 0xFFFF) != generation) {
-      return {.state = state};
-    }
+    if (state == State::kNever) return {};
+    if ((tag & 0xFFFF) != generation) return {.state = state};
     return {state, true, entry->native.load(std::memory_order_relaxed),
             entry->extra.load(std::memory_order_relaxed)};
   }
@@ -55,27 +47,19 @@ class HandleTable {
   // Whatever lives at `index`.
   Found FindNewest(uint32_t index) const {
     const Entry* entry = At(index);
-    if (entry == nullptr) {
-      return {};
-    }
+    if (entry == nullptr) return {};
     return Find(index, static_cast<uint16_t>(entry->tag.load(std::memory_order_acquire)));
   }
 
   // May `index` begin a life of `generation`? Free, dead with another generation, or never made;
   // not absurdly far out.
   bool MayCreate(uint32_t index, uint16_t generation) const {
-    if (index == 0 || index > kMaxHandleIndex || index > highest_.load() + kSlack) {
-      return false;
-    }
+    if (index == 0 || index > kMaxHandleIndex || index > highest_.load() + kSlack) return false;
     const Entry* entry = At(index);
-    if (entry == nullptr) {
-      return true;
-    }
+    if (entry == nullptr) return true;
     uint32_t tag = entry->tag.load(std::memory_order_acquire);
     State state = static_cast<State>(tag >> 16);
-    if (state == State::kNever) {
-      return true;
-    }
+    if (state == State::kNever) return true;
     return state == State::kFailed || (state == State::kDead && (tag & 0xFFFF) != generation);
   }
 
@@ -95,15 +79,11 @@ class HandleTable {
   void ForEachLive(const std::function<void(uint32_t, uint16_t, void*, void*)>& visit) const {
     for (uint32_t p = 0; p < used_pages(); ++p) {
       const Page* page = pages_[p].load(std::memory_order_acquire);
-      if (page == nullptr) {
-        continue;
-      }
+      if (page == nullptr) continue;
       for (uint32_t i = 0; i < kPageEntries; ++i) {
         const Entry& entry = (*page)[i];
         uint32_t tag = entry.tag.load(std::memory_order_acquire);
-        if (static_cast<State>(tag >> 16) != State::kLive) {
-          continue;
-        }
+        if (static_cast<State>(tag >> 16) != State::kLive) continue;
         visit(p * kPageEntries + i, tag & 0xFFFF, entry.native.load(), entry.extra.load());
       }
     }
@@ -122,9 +102,7 @@ class HandleTable {
 
   uint32_t used_pages() const { return highest_.load() / kPageEntries + 1; }
   const Entry* At(uint32_t index) const {
-    if (index > kMaxHandleIndex) {
-      return nullptr;
-    }
+    if (index > kMaxHandleIndex) return nullptr;
     const Page* page = pages_[index / kPageEntries].load(std::memory_order_acquire);
     return page == nullptr ? nullptr : &(*page)[index % kPageEntries];
   }

@@ -24,9 +24,7 @@ Image Wrap(std::vector<std::byte> bytes) {
 
 std::vector<std::byte> ReadFile(int folder, const std::string& name, size_t limit) {
   int fd = openat(folder, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-  if (fd < 0) {
-    return {};
-  }
+  if (fd < 0) return {};
   struct stat status {};
   std::vector<std::byte> bytes;
   if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
@@ -36,9 +34,7 @@ std::vector<std::byte> ReadFile(int folder, const std::string& name, size_t limi
     size_t at = 0;
     while (at < bytes.size()) {
       ssize_t got = read(fd, bytes.data() + at, bytes.size() - at);
-      if (got <= 0) {
-        break;
-      }
+      if (got <= 0) break;
       at += static_cast<size_t>(got);
     }
     bytes.resize(at);
@@ -68,9 +64,7 @@ Status ImageStore::Put(const Hash256& hash, std::vector<std::byte> bytes) {
     return {Code::kMalformed, "image: " + std::to_string(bytes.size()) +
                                   " bytes do not have the hash they came under"};
   }
-  if (keeper_ != nullptr && !IsOnDisk(hash)) {
-    keeper_->Keep(hash, bytes);
-  }
+  if (keeper_ != nullptr && !IsOnDisk(hash)) keeper_->Keep(hash, bytes);
   std::lock_guard lock(mutex_);
   KeepLocked(hash, Wrap(std::move(bytes)));
   return {};
@@ -104,16 +98,10 @@ Image ImageStore::Get(const Hash256& hash) {
     }
   }
   std::vector<std::byte> bytes = ReadFile(folder_, HexOf(hash), kMaxImageBytes);
-  if (bytes.empty()) {
-    return nullptr;
-  }
+  if (bytes.empty()) return nullptr;
   const bool intact = Sha256(bytes) == hash;
-  if (keeper_ != nullptr) {
-    keeper_->NoteRead(hash, intact);
-  }
-  if (!intact) {
-    return nullptr;
-  }
+  if (keeper_ != nullptr) keeper_->NoteRead(hash, intact);
+  if (!intact) return nullptr;
   Image image = Wrap(std::move(bytes));
   std::lock_guard lock(mutex_);
   KeepLocked(hash, image);
@@ -121,9 +109,7 @@ Image ImageStore::Get(const Hash256& hash) {
 }
 
 void ImageStore::Forget(const Hash256& hash) {
-  if (!IsOnDisk(hash)) {
-    return;
-  }
+  if (!IsOnDisk(hash)) return;
   std::lock_guard lock(mutex_);
   if (auto image = images_.find(hash); image != images_.end()) {
     memory_bytes_ -= image->second.image->size();
@@ -138,40 +124,31 @@ bool ImageStore::IsOnDisk(const Hash256& hash) const {
 std::vector<uint64_t> ImageStore::Known(size_t limit) const {
   const int copy = folder_ < 0 ? -1 : fcntl(folder_, F_DUPFD_CLOEXEC, 0);
   DIR* entries = copy < 0 ? nullptr : fdopendir(copy);
-  if (entries == nullptr) {
-    return {};
-  }
+  if (entries == nullptr) return {};
   rewinddir(entries);  // the copy is as far as its original
   std::vector<std::pair<timespec, uint64_t>> found;
   while (const dirent* entry = readdir(entries)) {
     struct stat status {};
     if (IsImageName(entry->d_name) &&
-        fstatat(folder_, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0) {
+        fstatat(folder_, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0)
       found.emplace_back(status.st_mtim, PrefixOf(entry->d_name));
-    }
   }
   closedir(entries);
   std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
     return std::pair(a.first.tv_sec, a.first.tv_nsec) > std::pair(b.first.tv_sec, b.first.tv_nsec);
   });
-  if (found.size() > limit) {
-    found.resize(limit);
-  }
+  if (found.size() > limit) found.resize(limit);
   std::vector<uint64_t> known;
   known.reserve(found.size());
-  for (const auto& [when, prefix] : found) {
-    known.push_back(prefix);
-  }
+  for (const auto& [when, prefix] : found) known.push_back(prefix);
   return known;
 }
 
 std::string CacheDirectory(const std::string& part) {
-  if (const char* chosen = std::getenv("FARCALL_CACHE_DIR"); chosen != nullptr && *chosen != 0) {
+  if (const char* chosen = std::getenv("FARCALL_CACHE_DIR"); chosen != nullptr && *chosen != 0)
     return std::string(chosen) + "/" + part;
-  }
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != 0) {
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != 0)
     return std::string(cache) + "/farcall/" + part;
-  }
   const char* home = std::getenv("HOME");
   return home == nullptr || *home == 0 ? "" : std::string(home) + "/.cache/farcall/" + part;
 }

@@ -45,15 +45,11 @@ void JitOptions::AddLogs() {
 
 bool JitOptions::Decode(Reader& in) {
   size_t count = in.GetCount(12);
-  if (count > kMaxOptions) {
-    return false;
-  }
+  if (count > kMaxOptions) return false;
   for (size_t i = 0; i < count; ++i) {
     auto id = in.Get<uint32_t>();
     auto value = in.Get<uint64_t>();
-    if (IsPlainOption(id)) {
-      Add(static_cast<CUjit_option>(id), value);
-    }
+    if (IsPlainOption(id)) Add(static_cast<CUjit_option>(id), value);
   }
   return true;
 }

@@ -9,9 +9,7 @@ namespace farcall::server {
 
 namespace {
 void EndTimes(HandleKind kind, void* extra) {
-  if (kind == HandleKind::kEvent && extra != nullptr) {
-    static_cast<EventState*>(extra)->EndTimes();
-  }
+  if (kind == HandleKind::kEvent && extra != nullptr) static_cast<EventState*>(extra)->EndTimes();
 }
 }  // namespace
 
@@ -31,9 +29,7 @@ void RetainedObjects::Keep(std::shared_ptr<void> object) {
 void RetainedObjects::Retire(HandleKind kind, void* extra) {
   EndTimes(kind, extra);
   std::lock_guard lock(mutex_);
-  if (extra != nullptr) {
-    retired_.emplace_back(kind, extra);
-  }
+  if (extra != nullptr) retired_.emplace_back(kind, extra);
 }
 
 void RetainedObjects::RetireReplaced(HandleKind kind, void* extra) {
@@ -47,18 +43,14 @@ void RetainedObjects::RetireReplaced(HandleKind kind, void* extra) {
 
 void RetainedObjects::DeleteReplaced() {
   std::lock_guard lock(mutex_);
-  for (auto [kind, extra] : std::exchange(replaced_, {})) {
-    DeleteExtra(kind, extra);
-  }
+  for (auto [kind, extra] : std::exchange(replaced_, {})) DeleteExtra(kind, extra);
   replaced_count_ = 0;
 }
 
 void RetainedObjects::DeleteAll() {
   DeleteReplaced();
   std::lock_guard lock(mutex_);
-  for (auto [kind, extra] : std::exchange(retired_, {})) {
-    DeleteExtra(kind, extra);
-  }
+  for (auto [kind, extra] : std::exchange(retired_, {})) DeleteExtra(kind, extra);
 }
 
 }  // namespace farcall::server

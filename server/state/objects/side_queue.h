@@ -63,9 +63,7 @@ class SideQueue {
     ahead_ = {};
     for (auto entry = entries_.begin(); entry != entries_.end();) {
       int served = serve(*entry);
-      if (served < 0) {
-        return false;
-      }
+      if (served < 0) return false;
       if (served == 0) {
         ahead_.Add(entry->turn.touched);
         ++entry;

@@ -18,9 +18,7 @@ StreamState* Streams::PerThread(ContextState& context, uint16_t thread, CUresult
     CUresult created = api_.cuStreamCreate(&native, CU_STREAM_DEFAULT);
     if (created != CUDA_SUCCESS) {
       context.per_thread.erase(thread);
-      if (*result == CUDA_SUCCESS) {
-        *result = created;
-      }
+      if (*result == CUDA_SUCCESS) *result = created;
       return nullptr;
     }
     stream = std::make_unique<StreamState>(StreamState{NewKey(), native, &context, false});
@@ -30,17 +28,13 @@ StreamState* Streams::PerThread(ContextState& context, uint16_t thread, CUresult
 }
 
 void Streams::MarkActive(StreamState& stream) {
-  if (stream.active || stream.context == nullptr) {
-    return;
-  }
+  if (stream.active || stream.context == nullptr) return;
   stream.active = true;
   stream.context->active.push_back(&stream);
 }
 
 void Streams::Orphan(StreamState& stream) {
-  if (!stream.active) {
-    return;
-  }
+  if (!stream.active) return;
   ContextState& context = *stream.context;
   std::erase(context.active, &stream);
   std::erase_if(context.orphans,
@@ -53,26 +47,20 @@ void Streams::Orphan(StreamState& stream) {
   auto left = std::make_shared<Watch>();  // only its `ready` is used
   CUresult added = completion_.Add(stream.key, context.native, stream.native, false,
                                    [left](CUresult) { left->ready.store(true); });
-  if (added == CUDA_SUCCESS) {
-    context.orphans.push_back(left);
-  }
+  if (added == CUDA_SUCCESS) context.orphans.push_back(left);
 }
 
 std::vector<StreamState*> Streams::Busy(ContextState& context, CUresult* result) {
   std::vector<StreamState*> busy;
   for (StreamState* stream : context.active) {
-    if (capturing(stream->native)) {
-      continue;
-    }
+    if (capturing(stream->native)) continue;
     CUresult state = api_.cuStreamQuery(stream->native);
     if (state == CUDA_ERROR_NOT_READY) {
       busy.push_back(stream);
     } else {
       stream->active = false;
       NoteIdle(*stream);
-      if (state != CUDA_SUCCESS && *result == CUDA_SUCCESS) {
-        *result = state;
-      }
+      if (state != CUDA_SUCCESS && *result == CUDA_SUCCESS) *result = state;
     }
   }
   std::erase_if(context.active, [](StreamState* stream) { return !stream->active; });
@@ -84,16 +72,12 @@ std::vector<StreamState*> Streams::Busy(ContextState& context, CUresult* result)
 bool Streams::Fence(ContextState& context, std::function<void(CUresult)> done, CUresult* result) {
   std::vector<StreamState*> busy = Busy(context, result);
   // Points that were passed may not have been told of, nor the bytes of copies sent.
-  if (busy.empty() && context.orphans.empty() && completion_.idle()) {
-    return false;
-  }
+  if (busy.empty() && context.orphans.empty() && completion_.idle()) return false;
 
   auto all = std::make_shared<Countdown>(static_cast<int>(busy.size() + 1), std::move(done));
   for (StreamState* stream : busy) {
     CUresult added = AddPoint(*stream, [all](CUresult reached) { all->Reach(reached); });
-    if (added != CUDA_SUCCESS) {
-      all->Reach(added);
-    }
+    if (added != CUDA_SUCCESS) all->Reach(added);
   }
   // Orphans are waited for at a point of their own, which the last of them makes ready.
   CUresult first = *result;
@@ -111,9 +95,7 @@ bool Streams::Fence(ContextState& context, std::function<void(CUresult)> done, C
 void Streams::WaitForOrphans(CUcontext context, std::vector<std::shared_ptr<Watch>> orphans,
                              std::function<void()> done) {
   std::erase_if(orphans, [](const std::shared_ptr<Watch>& watch) { return watch->ready.load(); });
-  if (orphans.empty()) {
-    return done();
-  }
+  if (orphans.empty()) return done();
   auto again =
       completion_.AddManual(NewKey(), context,
                             [this, context, orphans = std::move(orphans), done = std::move(done)](
@@ -124,22 +106,14 @@ void Streams::WaitForOrphans(CUcontext context, std::vector<std::shared_ptr<Watc
 bool Streams::StartsAtOnce(const StreamState& stream) {
   // To ask a stream amid a capture, or the default stream beside one, would end the capture.
   const bool lent = gate_ != nullptr && gate_->engaged();
-  if (lent || captures_ != 0 || stream.context == nullptr) {
-    return false;
-  }
+  if (lent || captures_ != 0 || stream.context == nullptr) return false;
   auto is_idle = [this](const StreamState& each) {
     return api_.cuStreamQuery(each.native) == CUDA_SUCCESS;
   };
-  if (!is_idle(stream)) {
-    return false;
-  }
+  if (!is_idle(stream)) return false;
   const ContextState& context = *stream.context;
-  if (!stream.blocking) {
-    return true;
-  }
-  if (!stream.is_default) {
-    return is_idle(context.legacy);
-  }
+  if (!stream.blocking) return true;
+  if (!stream.is_default) return is_idle(context.legacy);
   return std::all_of(context.orphans.begin(), context.orphans.end(),
                      [](const std::shared_ptr<Watch>& watch) { return watch->ready.load(); }) &&
          std::all_of(context.active.begin(), context.active.end(), [&](const StreamState* each) {
@@ -188,9 +162,7 @@ void Streams::NoteCapture(CallCapture capture, CUresult result) {
 }
 
 bool Streams::capturing(CUstream stream) {
-  if (captures_.load() <= 0) {
-    return false;
-  }
+  if (captures_.load() <= 0) return false;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   return api_.cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS &&
          status != CU_STREAM_CAPTURE_STATUS_NONE;

@@ -21,12 +21,8 @@ class Countdown {
   void Reach(CUresult result) {
     {
       std::lock_guard lock(mutex_);
-      if (result != CUDA_SUCCESS && first_error_ == CUDA_SUCCESS) {
-        first_error_ = result;
-      }
-      if (--left_ != 0) {
-        return;
-      }
+      if (result != CUDA_SUCCESS && first_error_ == CUDA_SUCCESS) first_error_ = result;
+      if (--left_ != 0) return;
     }
     done_(first_error_);
   }

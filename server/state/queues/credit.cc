@@ -18,31 +18,23 @@ CUresult Credit::Grant(int device, uint64_t bytes, Window* range, std::string* d
   uint64_t max_ahead = swaps_ ? 0 : kMaxCreditAheadBytes;
   uint64_t ahead = std::min({memory_.granted_bytes(device), max_ahead, free_bytes / 8}) /
                    kChunkGranularityBytes * kChunkGranularityBytes;
-  if (ahead != 0 && bytes <= free_bytes - ahead) {
+  if (ahead != 0 && bytes <= free_bytes - ahead)
     result = memory_.Grant(device, bytes, range, detail, ahead);
-  }
-  if (result != CUDA_SUCCESS) {
+  if (result != CUDA_SUCCESS) result = memory_.Grant(device, bytes, range, detail);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY && hooks_.make_room(device, bytes))
     result = memory_.Grant(device, bytes, range, detail);
-  }
-  if (result == CUDA_ERROR_OUT_OF_MEMORY && hooks_.make_room(device, bytes)) {
-    result = memory_.Grant(device, bytes, range, detail);
-  }
   return result;
 }
 
 // A quota too small for it is no error.
 Window Credit::First(int device) {
-  if (!memory_.has_window() || first_bytes_ == 0) {
-    return {};
-  }
+  if (!memory_.has_window() || first_bytes_ == 0) return {};
   const uint64_t bytes =
       std::min(first_bytes_, memory_.Query(device).free_bytes() / 4 / kChunkGranularityBytes *
                                  kChunkGranularityBytes);
   Window range;
   std::string detail;
-  if (bytes == 0 || memory_.Grant(device, bytes, &range, &detail) != CUDA_SUCCESS) {
-    return {};
-  }
+  if (bytes == 0 || memory_.Grant(device, bytes, &range, &detail) != CUDA_SUCCESS) return {};
   return range;
 }
 
@@ -59,9 +51,7 @@ bool Credit::WantsFirst(int device) {
 
 void Credit::PushFirst(int device) {
   const Window range = First(device);
-  if (range.bytes != 0) {
-    hooks_.push(device, range);
-  }
+  if (range.bytes != 0) hooks_.push(device, range);
 }
 
 }  // namespace farcall::server

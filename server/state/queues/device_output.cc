@@ -10,9 +10,7 @@
 namespace farcall::server {
 
 void DeviceOutput::Drain() {
-  if (captured_.output >= 0) {
-    std::fflush(stdout);
-  }
+  if (captured_.output >= 0) std::fflush(stdout);
   std::lock_guard lock(drain_mutex_);
   DrainOne(captured_.output, /*is_error=*/false);
   DrainOne(captured_.error, /*is_error=*/true);
@@ -22,9 +20,7 @@ void DeviceOutput::DrainOne(int fd, bool is_error) {
   std::byte buffer[8192];
   while (fd >= 0) {
     ssize_t got = read(fd, buffer, sizeof(buffer));
-    if (got <= 0) {
-      return;
-    }
+    if (got <= 0) return;
     send_({buffer, static_cast<size_t>(got)}, is_error);
   }
 }
@@ -32,9 +28,7 @@ void DeviceOutput::DrainOne(int fd, bool is_error) {
 // A driver empties the buffer of device printf at its own blocking waits, which the worker does not
 // use.
 void DeviceOutput::FlushPrintf(CUcontext context) {
-  if (!prints_) {
-    return;
-  }
+  if (!prints_) return;
   CurrentContext::Set(api_, context);
   // Any stream's wait empties it: one that never has work does not make us wait.
   std::unique_lock lock(flush_mutex_);
@@ -47,11 +41,10 @@ void DeviceOutput::FlushPrintf(CUcontext context) {
     idle = nullptr;
   }
   lock.unlock();
-  if (idle != nullptr) {
+  if (idle != nullptr)
     api_.cuStreamSynchronize(idle);
-  } else if (made >= CUDA_ERROR_ILLEGAL_ADDRESS && made <= CUDA_ERROR_LAUNCH_FAILED) {
+  else if (made >= CUDA_ERROR_ILLEGAL_ADDRESS && made <= CUDA_ERROR_LAUNCH_FAILED)
     api_.cuCtxSynchronize();  // the context is broken: nothing in it is waited for
-  }
   Drain();
 }
 

@@ -32,9 +32,7 @@ class HostCalls {
     {
       std::lock_guard lock(mutex_);
       auto call = calls_.find(token);
-      if (call == calls_.end()) {
-        return false;
-      }
+      if (call == calls_.end()) return false;
       done = std::move(call->second);
       calls_.erase(call);
     }
@@ -48,9 +46,7 @@ class HostCalls {
       std::lock_guard lock(mutex_);
       calls.swap(calls_);
     }
-    for (auto& [token, done] : calls) {
-      done();
-    }
+    for (auto& [token, done] : calls) done();
   }
 
  private:

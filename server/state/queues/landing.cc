@@ -22,41 +22,31 @@ Landing::Landing(const DriverApi& api, size_t max_slots, size_t max_heap_bytes,
       used_(std::move(used)) {}
 
 Landing::~Landing() {
-  for (auto& [transfer, chunks] : transfers_) {
-    for (auto& [offset, chunk] : chunks) {
-      Free(chunk);
-    }
-  }
+  for (auto& [transfer, chunks] : transfers_)
+    for (auto& [offset, chunk] : chunks) Free(chunk);
 }
 
 std::span<std::byte> Landing::Destination(const ChunkHeader& header) {
   uint64_t end = header.offset + header.bytes;
-  if (end < header.offset || header.bytes == 0 || header.bytes > kMaxChunkBytes) {
-    return {};
-  }
+  if (end < header.offset || header.bytes == 0 || header.bytes > kMaxChunkBytes) return {};
   std::unique_lock lock(mutex_);
   // A lane lost in mid-chunk brings the same chunk again: it lands where its first part did.
   if (auto transfer = transfers_.find(header.transfer); transfer != transfers_.end()) {
     auto again = transfer->second.find(header.offset);
     if (again != transfer->second.end() && !again->second.landed &&
-        again->second.bytes.size() == header.bytes) {
+        again->second.bytes.size() == header.bytes)
       return again->second.bytes;
-    }
   }
   Chunk chunk;
   // Small chunks and overflow come from the heap.
   if (header.bytes >= kSmallestInSlot) {
     while (!stopping_) {
       chunk.slot = slots_.Take(false);
-      if (chunk.slot || in_flight_slots_ == 0) {
-        break;
-      }
+      if (chunk.slot || in_flight_slots_ == 0) break;
       freed_.wait(lock);
     }
   }
-  if (stopping_) {
-    return {};
-  }
+  if (stopping_) return {};
   Chunks& chunks = transfers_[header.transfer];
   auto next = chunks.lower_bound(header.offset);
   bool overlaps = next != chunks.end() && next->first < end;
@@ -71,13 +61,9 @@ std::span<std::byte> Landing::Destination(const ChunkHeader& header) {
   std::byte* data = chunk.slot.data;
   if (data == nullptr) {
     size_t costs = header.bytes + kOverheadBytes;
-    if (heap_bytes_ + costs > max_heap_bytes_) {
-      return {};
-    }
+    if (heap_bytes_ + costs > max_heap_bytes_) return {};
     data = static_cast<std::byte*>(std::malloc(header.bytes));
-    if (data == nullptr) {
-      return {};
-    }
+    if (data == nullptr) return {};
     heap_bytes_ += costs;
   }
   chunk.bytes = {data, header.bytes};
@@ -91,9 +77,7 @@ void Landing::Landed(const ChunkHeader& header) {
     auto transfer = transfers_.find(header.transfer);
     if (transfer != transfers_.end()) {
       auto chunk = transfer->second.find(header.offset);
-      if (chunk != transfer->second.end()) {
-        chunk->second.landed = true;
-      }
+      if (chunk != transfer->second.end()) chunk->second.landed = true;
     }
     ahead_.insert(header.seq);
     while (!ahead_.empty() && *ahead_.begin() <= prefix_ + 1) {
@@ -112,25 +96,17 @@ void Landing::Stop() {
 
 Landing::Cover Landing::Check(uint64_t transfer, uint64_t offset, uint64_t bytes,
                               uint64_t chunks_sent) {
-  if (bytes == 0 || offset + bytes < offset) {
-    return Cover::kViolation;
-  }
+  if (bytes == 0 || offset + bytes < offset) return Cover::kViolation;
   std::lock_guard lock(mutex_);
   uint64_t at = offset;
   auto found = transfers_.find(transfer);
   if (found != transfers_.end()) {
     auto chunk = found->second.upper_bound(at);
-    if (chunk != found->second.begin()) {
-      --chunk;
-    }
+    if (chunk != found->second.begin()) --chunk;
     for (; chunk != found->second.end() && chunk->first <= at; ++chunk) {
-      if (!chunk->second.landed) {
-        break;
-      }
+      if (!chunk->second.landed) break;
       at = std::max(at, chunk->first + chunk->second.bytes.size());
-      if (at >= offset + bytes) {
-        return Cover::kWhole;
-      }
+      if (at >= offset + bytes) return Cover::kWhole;
     }
   }
   return prefix_ >= chunks_sent ? Cover::kViolation : Cover::kAwaited;
@@ -139,23 +115,17 @@ Landing::Cover Landing::Check(uint64_t transfer, uint64_t offset, uint64_t bytes
 template <typename Visit>
 void Landing::ForRange(uint64_t transfer, uint64_t offset, uint64_t bytes, Visit visit) {
   auto found = transfers_.find(transfer);
-  if (found == transfers_.end()) {
-    return;
-  }
+  if (found == transfers_.end()) return;
   Chunks& chunks = found->second;
   auto chunk = chunks.upper_bound(offset);
-  if (chunk != chunks.begin()) {
-    --chunk;
-  }
+  if (chunk != chunks.begin()) --chunk;
   while (chunk != chunks.end() && chunk->first < offset + bytes) {
     uint64_t begin = std::max(offset, chunk->first);
     uint64_t end = std::min(offset + bytes, chunk->first + chunk->second.bytes.size());
     bool erase = begin < end && visit(chunk->first, chunk->second, begin, end);
     chunk = erase ? chunks.erase(chunk) : std::next(chunk);
   }
-  if (chunks.empty()) {
-    transfers_.erase(found);
-  }
+  if (chunks.empty()) transfers_.erase(found);
 }
 
 bool Landing::Claim(uint64_t transfer, uint64_t offset, uint64_t bytes, bool in_flight,
@@ -166,9 +136,7 @@ bool Landing::Claim(uint64_t transfer, uint64_t offset, uint64_t bytes, bool in_
     twice = twice || end - begin > chunk.bytes.size() - chunk.claimed_bytes;
     return false;
   });
-  if (twice) {
-    return false;
-  }
+  if (twice) return false;
   ForRange(transfer, offset, bytes,
            [&](uint64_t start, Chunk& chunk, uint64_t begin, uint64_t end) {
              chunk.claimed_bytes += end - begin;
@@ -189,27 +157,19 @@ void Landing::Release(uint64_t transfer, uint64_t offset, uint64_t bytes) {
     ForRange(transfer, offset, bytes, [&](uint64_t, Chunk& chunk, uint64_t begin, uint64_t end) {
       chunk.released_bytes += end - begin;
       used_bytes_ += end - begin;
-      if (chunk.released_bytes < chunk.bytes.size()) {
-        return false;
-      }
+      if (chunk.released_bytes < chunk.bytes.size()) return false;
       Free(chunk);
       return true;
     });
-    if (used_bytes_ - reported_bytes_ >= kUsedStepBytes) {
-      report = reported_bytes_ = used_bytes_;
-    }
+    if (used_bytes_ - reported_bytes_ >= kUsedStepBytes) report = reported_bytes_ = used_bytes_;
   }
-  if (report != 0) {
-    used_(report);
-  }
+  if (report != 0) used_(report);
 }
 
 void Landing::Free(Chunk& chunk) {
   if (chunk.slot) {
     slots_.Put(chunk.slot);
-    if (chunk.in_flight) {
-      --in_flight_slots_;
-    }
+    if (chunk.in_flight) --in_flight_slots_;
     freed_.notify_all();
   } else if (!chunk.bytes.empty()) {
     std::free(chunk.bytes.data());

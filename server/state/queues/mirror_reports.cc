@@ -21,25 +21,18 @@ Builder EmptyMirrored() {
 }  // namespace
 
 void MirrorReports::Report() {
-  if (mirrors_.bytes() == 0) {
-    return;
-  }
+  if (mirrors_.bytes() == 0) return;
   std::lock_guard lock(mutex_);  // whoever finds nothing left comes after what was found
-  if (!work_.Take()) {
-    return;
-  }
+  if (!work_.Take()) return;
   Builder body = EmptyMirrored();
   uint64_t more = 1;
-  if (mirrors_.bytes() <= Mirrors::kMaxLookedBytes) {
+  if (mirrors_.bytes() <= Mirrors::kMaxLookedBytes)
     more = mirrors_.Collect(0, kMaxPushedBytes, &body) != 0 ? 1 : 0;
-  }
   if (more != 0) {
     work_.PutBack();
     std::memcpy(body.mutable_bytes().data(), &more, sizeof(more));
   }
-  if (more != 0 || body.bytes().size() > sizeof(more)) {
-    push_(body.bytes());
-  }
+  if (more != 0 || body.bytes().size() > sizeof(more)) push_(body.bytes());
 }
 
 uint64_t MirrorReports::SendFrom(uint64_t from) {
@@ -47,17 +40,11 @@ uint64_t MirrorReports::SendFrom(uint64_t from) {
   for (size_t sent_bytes = 0; sent_bytes < kMaxAnsweredBytes;) {
     Builder body = EmptyMirrored();
     std::lock_guard lock(mutex_);
-    if (from == 0 && sent_bytes == 0) {
-      work_.Take();  // from here on it is seen
-    }
+    if (from == 0 && sent_bytes == 0) work_.Take();  // from here on it is seen
     next = mirrors_.Collect(next, kMirroredBytes, &body);
-    if (body.bytes().size() > sizeof(uint64_t)) {
-      push_(body.bytes());
-    }
+    if (body.bytes().size() > sizeof(uint64_t)) push_(body.bytes());
     sent_bytes += body.bytes().size();
-    if (next == 0) {
-      break;
-    }
+    if (next == 0) break;
   }
   return next;
 }

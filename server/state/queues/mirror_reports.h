@@ -22,14 +22,10 @@ class MirrorReports {
 
   // Work up to `order` that may write mirrored memory was put on the stream.
   void Submitted(uint64_t stream_key, uint64_t order) {
-    if (mirrors_.bytes() != 0) {
-      work_.Submitted(stream_key, order);
-    }
+    if (mirrors_.bytes() != 0) work_.Submitted(stream_key, order);
   }
   void Reached(uint64_t stream_key, uint64_t order) {
-    if (mirrors_.bytes() != 0) {
-      work_.Reached(stream_key, order);
-    }
+    if (mirrors_.bytes() != 0) work_.Reached(stream_key, order);
   }
   // The stream has no work left.
   void Idle(uint64_t stream_key) { work_.Reached(stream_key, ~uint64_t{0}); }

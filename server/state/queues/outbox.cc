@@ -49,12 +49,9 @@ void Outbox::Append(uint16_t call, uint16_t flags, uint32_t serial, std::span<co
                     std::span<const std::byte> tail) {
   size_t body_bytes = head.size() + tail.size();
   size_t bytes = AlignUp(sizeof(RecordHeader) + body_bytes, 8);
-  if (frame_ != nullptr && (frame_->room().size() < bytes || frame_->records() == UINT16_MAX)) {
+  if (frame_ != nullptr && (frame_->room().size() < bytes || frame_->records() == UINT16_MAX))
     FlushLocked();
-  }
-  if (frame_ == nullptr) {
-    frame_ = link_.TakeBuffer(std::max(bytes, kBatchRoomBytes));
-  }
+  if (frame_ == nullptr) frame_ = link_.TakeBuffer(std::max(bytes, kBatchRoomBytes));
   std::byte* at = frame_->room().data();
   RecordHeader header;
   header.bytes = static_cast<uint32_t>(bytes);
@@ -63,23 +60,15 @@ void Outbox::Append(uint16_t call, uint16_t flags, uint32_t serial, std::span<co
   header.serial = serial;
   std::memcpy(at, &header, sizeof(header));
   at += sizeof(header);
-  if (!head.empty()) {
-    std::memcpy(at, head.data(), head.size());
-  }
-  if (!tail.empty()) {
-    std::memcpy(at + head.size(), tail.data(), tail.size());
-  }
+  if (!head.empty()) std::memcpy(at, head.data(), head.size());
+  if (!tail.empty()) std::memcpy(at + head.size(), tail.data(), tail.size());
   size_t padding = bytes - sizeof(header) - body_bytes;
-  if (padding != 0) {
-    std::memset(at + body_bytes, 0, padding);
-  }
+  if (padding != 0) std::memset(at + body_bytes, 0, padding);
   frame_->Commit(bytes);
 }
 
 void Outbox::FlushLocked() {
-  if (frame_ == nullptr || frame_->records() == 0) {
-    return;
-  }
+  if (frame_ == nullptr || frame_->records() == 0) return;
   // A failure means the link has ended: the session hears it from the link itself.
   (void)link_.SendFrame(std::move(frame_));
   frame_ = nullptr;

@@ -32,9 +32,7 @@ using Folder = std::unique_ptr<DIR, int (*)(DIR*)>;
 Folder OpenFolder(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   DIR* folder = fd < 0 ? nullptr : fdopendir(fd);
-  if (fd >= 0 && folder == nullptr) {
-    close(fd);
-  }
+  if (fd >= 0 && folder == nullptr) close(fd);
   return {folder, closedir};
 }
 
@@ -46,17 +44,11 @@ void OpenToOthers(int folder, const char* name, int depth, const struct stat& st
     return S_ISDIR(of.st_mode) ? 0777 : S_ISREG(of.st_mode) && of.st_nlink == 1 ? 0666 : 0;
   };
   const mode_t mode = wanted(status);
-  if (depth < kKernelDepth || (status.st_mode & mode) == mode) {
-    return;
-  }
+  if (depth < kKernelDepth || (status.st_mode & mode) == mode) return;
   const int file = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   struct stat same {};
-  if (file >= 0 && fstat(file, &same) == 0 && wanted(same) == mode) {
-    fchmod(file, mode);
-  }
-  if (file >= 0) {
-    close(file);
-  }
+  if (file >= 0 && fstat(file, &same) == 0 && wanted(same) == mode) fchmod(file, mode);
+  if (file >= 0) close(file);
 }
 
 // Bytes as the disk has them: a sparse file claims more than it takes.
@@ -64,24 +56,18 @@ void AddFiles(const std::string& path, int depth, bool for_others, std::vector<F
   Folder folder = OpenFolder(path);
   while (folder != nullptr && files->size() < kMaxFiles) {
     const dirent* entry = readdir(folder.get());
-    if (entry == nullptr) {
-      return;
-    }
+    if (entry == nullptr) return;
     struct stat status {};
     const std::string name = entry->d_name;
     if (name == "." || name == ".." ||
-        fstatat(dirfd(folder.get()), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) {
+        fstatat(dirfd(folder.get()), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0)
       continue;
-    }
-    if (for_others) {
-      OpenToOthers(dirfd(folder.get()), entry->d_name, depth, status);
-    }
+    if (for_others) OpenToOthers(dirfd(folder.get()), entry->d_name, depth, status);
     const std::string inner = path + "/" + name;
-    if (S_ISDIR(status.st_mode) && depth < kMaxDepth) {
+    if (S_ISDIR(status.st_mode) && depth < kMaxDepth)
       AddFiles(inner, depth + 1, for_others, files);
-    } else if (!S_ISDIR(status.st_mode)) {
+    else if (!S_ISDIR(status.st_mode))
       files->push_back({status.st_mtim, uint64_t(status.st_blocks) * 512, inner});
-    }
   }
 }
 
@@ -98,30 +84,20 @@ uint64_t SweepImages(const std::string& base, uint64_t most_bytes, bool for_othe
   std::vector<File> files;
   AddFiles(base, 0, for_others, &files);
   uint64_t total = 0;
-  for (const File& file : files) {
-    total += file.bytes;
-  }
-  if (total <= most_bytes) {
-    return total;
-  }
+  for (const File& file : files) total += file.bytes;
+  if (total <= most_bytes) return total;
   std::sort(files.begin(), files.end(), [](const File& a, const File& b) {
     return std::pair(a.used.tv_sec, a.used.tv_nsec) < std::pair(b.used.tv_sec, b.used.tv_nsec);
   });
   for (const File& file : files) {
-    if (total <= most_bytes) {
-      break;
-    }
-    if (Remove(file.path)) {
-      total -= file.bytes;
-    }
+    if (total <= most_bytes) break;
+    if (Remove(file.path)) total -= file.bytes;
   }
   return total;
 }
 
 ImageSweep::ImageSweep(std::string base, uint64_t most_bytes, bool for_others) {
-  if (base.empty() || most_bytes == 0) {
-    return;
-  }
+  if (base.empty() || most_bytes == 0) return;
   thread_ = std::thread([this, base = std::move(base), most_bytes, for_others] {
     std::unique_lock lock(mutex_);
     while (!stopping_) {
@@ -139,9 +115,7 @@ ImageSweep::~ImageSweep() {
     stopping_ = true;
   }
   wake_.notify_one();
-  if (thread_.joinable()) {
-    thread_.join();
-  }
+  if (thread_.joinable()) thread_.join();
 }
 
 }  // namespace farcall::server

@@ -34,9 +34,7 @@ constexpr mode_t kImageMode = 0444;   // workers of other users read it
 uint64_t SealedBytes(int file) {
   struct stat status {};
   const int seals = fcntl(file, F_GET_SEALS);
-  if (seals < 0 || (seals & kSeals) != kSeals || fstat(file, &status) != 0) {
-    return 0;
-  }
+  if (seals < 0 || (seals & kSeals) != kSeals || fstat(file, &status) != 0) return 0;
   const auto bytes = static_cast<uint64_t>(status.st_size);
   return bytes <= ImageStore::kMaxImageBytes ? bytes : 0;
 }
@@ -44,9 +42,7 @@ uint64_t SealedBytes(int file) {
 bool WriteAll(int fd, const std::byte* data, size_t bytes) {
   while (bytes != 0) {
     const ssize_t wrote = write(fd, data, bytes);
-    if (wrote <= 0) {
-      return false;
-    }
+    if (wrote <= 0) return false;
     data += wrote;
     bytes -= static_cast<size_t>(wrote);
   }
@@ -60,9 +56,7 @@ bool ReadSteps(int fd, uint64_t bytes, const Each& each) {
   for (uint64_t at = 0; at < bytes;) {
     const size_t want = static_cast<size_t>(std::min<uint64_t>(step.size(), bytes - at));
     const ssize_t got = pread(fd, step.data(), want, static_cast<off_t>(at));
-    if (got <= 0 || !each(step.data(), static_cast<size_t>(got))) {
-      return false;
-    }
+    if (got <= 0 || !each(step.data(), static_cast<size_t>(got))) return false;
     at += static_cast<uint64_t>(got);
   }
   return true;
@@ -97,14 +91,11 @@ std::vector<File> FilesOf(int folder) {
   std::unique_ptr<DIR, int (*)(DIR*)> entries(copy < 0 ? nullptr : fdopendir(copy), closedir);
   while (entries != nullptr) {
     const dirent* entry = readdir(entries.get());
-    if (entry == nullptr) {
-      break;
-    }
+    if (entry == nullptr) break;
     struct stat status {};
     if (fstatat(folder, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-        !S_ISDIR(status.st_mode)) {
+        !S_ISDIR(status.st_mode))
       files.push_back({status.st_mtim, static_cast<uint64_t>(status.st_size), entry->d_name});
-    }
   }
   return files;
 }
@@ -137,9 +128,8 @@ ImageWriter::~ImageWriter() {
   changed_.notify_all();
   thread_.join();
   for (const auto& [name, tenant] : tenants_) {
-    for (const Task& task : tenant.tasks) {
+    for (const Task& task : tenant.tasks)
       if (task.file >= 0) close(task.file);
-    }
   }
 }
 
@@ -159,16 +149,13 @@ bool ImageWriter::Take(ImageNote note, const std::string& tenant, uint64_t sessi
   const uint64_t bytes = is_new && file != nullptr ? SealedBytes(*file) : 0;
   std::lock_guard lock(mutex_);
   const auto own = sessions_.find(session);
-  if (base_.empty() || stopping_ || (own != sessions_.end() && own->second.is_disbelieved)) {
+  if (base_.empty() || stopping_ || (own != sessions_.end() && own->second.is_disbelieved))
     return false;
-  }
   if (is_new && bytes == 0) {
     DisbelieveLocked(tenant, session);
     return false;
   }
-  if (!FitsLocked(tenant, session, bytes)) {
-    return false;
-  }
+  if (!FitsLocked(tenant, session, bytes)) return false;
   Tenant& all = tenants_[tenant];
   all.tasks.push_back({note, session, hash, is_new ? std::exchange(*file, -1) : -1, bytes});
   all.bytes += bytes;
@@ -184,17 +171,14 @@ void ImageWriter::DropNoteLocked(uint64_t session, uint64_t bytes, Tenant* all) 
   bytes_ -= bytes;
   --notes_;
   const auto own = sessions_.find(session);
-  if (--own->second.notes == 0 && (!own->second.is_disbelieved || own->second.has_ended)) {
+  if (--own->second.notes == 0 && (!own->second.is_disbelieved || own->second.has_ended))
     sessions_.erase(own);
-  }
 }
 
 void ImageWriter::DisbelieveLocked(const std::string& tenant, uint64_t session) {
   sessions_[session].is_disbelieved = true;
   const auto all = tenants_.find(tenant);
-  if (all == tenants_.end()) {
-    return;
-  }
+  if (all == tenants_.end()) return;
   std::deque<Task> kept;
   for (const Task& task : all->second.tasks) {
     if (task.session != session) {
@@ -211,13 +195,9 @@ void ImageWriter::DisbelieveLocked(const std::string& tenant, uint64_t session) 
 void ImageWriter::Forget(uint64_t session) {
   std::lock_guard lock(mutex_);
   const auto own = sessions_.find(session);
-  if (own == sessions_.end()) {
-    return;
-  }
+  if (own == sessions_.end()) return;
   own->second.has_ended = true;
-  if (own->second.notes == 0) {
-    sessions_.erase(own);
-  }
+  if (own->second.notes == 0) sessions_.erase(own);
 }
 
 void ImageWriter::Drain() {
@@ -233,56 +213,39 @@ bool ImageWriter::gives_up() {
 void ImageWriter::Run() {
   setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kNice);
   std::unique_lock lock(mutex_);
-  while (!gives_up_) {
-    if (notes_ != 0) {
+  while (!gives_up_)
+    if (notes_ != 0)
       RunOne(lock);
-    } else if (stopping_) {
+    else if (stopping_)
       return;
-    } else {
+    else
       changed_.wait(lock, [this] { return notes_ != 0 || stopping_; });
-    }
-  }
 }
 
 void ImageWriter::RunOne(std::unique_lock<std::mutex>& lock) {
   auto turn = tenants_.upper_bound(last_);  // one of each in turn: none waits behind another's many
-  while (turn == tenants_.end() || turn->second.tasks.empty()) {
+  while (turn == tenants_.end() || turn->second.tasks.empty())
     turn = turn == tenants_.end() ? tenants_.begin() : std::next(turn);
-  }
   last_ = turn->first;
   const Task task = turn->second.tasks.front();
   turn->second.tasks.pop_front();
   lock.unlock();
-  if (before_each_) {
-    before_each_();
-  }
+  if (before_each_) before_each_();
   const bool is_so = Do(task, last_);
-  if (task.file >= 0) {
-    close(task.file);
-  }
+  if (task.file >= 0) close(task.file);
   lock.lock();
-  if (!is_so) {
-    DisbelieveLocked(last_, task.session);
-  }
+  if (!is_so) DisbelieveLocked(last_, task.session);
   DropNoteLocked(task.session, task.bytes, &turn->second);
-  if (turn->second.tasks.empty()) {
-    tenants_.erase(turn);
-  }
+  if (turn->second.tasks.empty()) tenants_.erase(turn);
   changed_.notify_all();
 }
 
 bool ImageWriter::Do(const Task& task, const std::string& tenant) {
   const OwnedDescriptor folder = OpenTenantImages(base_, tenant);
-  if (folder.fd() < 0) {
-    return true;
-  }
+  if (folder.fd() < 0) return true;
   const std::string name = HexOf(task.hash);
-  if (task.note == ImageNote::kNew) {
-    return Write(task, tenant, folder.fd());
-  }
-  if (!HasFile(folder.fd(), name)) {
-    return true;  // swept meanwhile
-  }
+  if (task.note == ImageNote::kNew) return Write(task, tenant, folder.fd());
+  if (!HasFile(folder.fd(), name)) return true;  // swept meanwhile
   if (task.note == ImageNote::kRead) {
     Touch(folder.fd(), name);
     return true;
@@ -296,12 +259,8 @@ bool ImageWriter::Do(const Task& task, const std::string& tenant) {
                                  hasher.Add(data, bytes);
                                  return !gives_up();
                                });
-  if (whole && hasher.Finish() == task.hash) {
-    return false;
-  }
-  if (!gives_up()) {
-    unlinkat(folder.fd(), name.c_str(), 0);
-  }
+  if (whole && hasher.Finish() == task.hash) return false;
+  if (!gives_up()) unlinkat(folder.fd(), name.c_str(), 0);
   return true;
 }
 
@@ -316,17 +275,13 @@ bool ImageWriter::Write(const Task& task, const std::string& tenant, int folder)
     Touch(folder, name);
     return true;
   }
-  if (!MakeRoom(tenant, folder, task.bytes)) {
-    return true;
-  }
+  if (!MakeRoom(tenant, folder, task.bytes)) return true;
   std::array<uint8_t, 8> random;
   randombytes_buf(random.data(), random.size());
   const std::string aside = name + "." + HexOf(random);
   const OwnedDescriptor file(
       openat(folder, aside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (file.fd() < 0) {
-    return true;
-  }
+  if (file.fd() < 0) return true;
   Hasher hasher;
   bool wrote = true;
   const bool whole = ReadSteps(task.file, task.bytes, [&](const std::byte* data, size_t bytes) {
@@ -336,45 +291,33 @@ bool ImageWriter::Write(const Task& task, const std::string& tenant, int folder)
   });
   const bool is_so = !whole || hasher.Finish() == task.hash;
   if (!whole || !is_so || fchmod(file.fd(), kImageMode) != 0 ||
-      renameat(folder, aside.c_str(), folder, name.c_str()) != 0) {
+      renameat(folder, aside.c_str(), folder, name.c_str()) != 0)
     unlinkat(folder, aside.c_str(), 0);
-  } else {
+  else
     on_disk_[tenant] += task.bytes;
-  }
   return is_so;
 }
 
 // False: it would not fit in an empty folder. What was used longest ago goes, unfinished images
 // with it.
 bool ImageWriter::MakeRoom(const std::string& tenant, int folder, uint64_t bytes) {
-  if (bytes > bounds_.disk_bytes) {
-    return false;
-  }
+  if (bytes > bounds_.disk_bytes) return false;
   // The folder is read again only when it may be full: ImageSweep takes files away meanwhile, and
   // another server of this user may add some.
   if (auto known = on_disk_.find(tenant);
-      known != on_disk_.end() && known->second + bytes <= bounds_.disk_bytes) {
+      known != on_disk_.end() && known->second + bytes <= bounds_.disk_bytes)
     return true;
-  }
   std::vector<File> files = FilesOf(folder);
   uint64_t total = 0;
-  for (const File& file : files) {
-    total += file.bytes;
-  }
+  for (const File& file : files) total += file.bytes;
   std::sort(files.begin(), files.end(), [](const File& a, const File& b) {
     return std::pair(a.used.tv_sec, a.used.tv_nsec) < std::pair(b.used.tv_sec, b.used.tv_nsec);
   });
   for (const File& file : files) {
-    if (total + bytes <= bounds_.disk_bytes) {
-      break;
-    }
-    if (unlinkat(folder, file.name.c_str(), 0) == 0) {
-      total -= file.bytes;
-    }
+    if (total + bytes <= bounds_.disk_bytes) break;
+    if (unlinkat(folder, file.name.c_str(), 0) == 0) total -= file.bytes;
   }
-  if (on_disk_.size() >= kMaxTenants) {
-    on_disk_.clear();
-  }
+  if (on_disk_.size() >= kMaxTenants) on_disk_.clear();
   on_disk_[tenant] = total;
   return total + bytes <= bounds_.disk_bytes;
 }

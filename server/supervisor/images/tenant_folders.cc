@@ -51,9 +51,8 @@ static_assert(sizeof(Acl) == 28);
 // written.
 void IgnoreUmaskBelow(int folder) {
   Acl acl{htole32(kAclVersion), {}};
-  for (int i = 0; const uint16_t tag : {kAclUser, kAclGroup, kAclOthers}) {
+  for (int i = 0; const uint16_t tag : {kAclUser, kAclGroup, kAclOthers})
     acl.entries[i++] = {htole16(tag), htole16(kAclAll), kAclNoId};
-  }
   (void)fsetxattr(folder, "system.posix_acl_default", &acl, sizeof(acl), 0);
 }
 
@@ -70,16 +69,10 @@ OwnedDescriptor MakeFolder(int parent, const std::string& name, mode_t mode) {
   }
   OwnedDescriptor folder(fd);
   struct stat status {};
-  if (fd < 0 || fstat(fd, &status) != 0 || status.st_uid != geteuid()) {
-    return {};
-  }
+  if (fd < 0 || fstat(fd, &status) != 0 || status.st_uid != geteuid()) return {};
   if ((status.st_mode & ALLPERMS) != mode) {
-    if (fchmod(fd, mode) != 0) {
-      return {};
-    }
-    if (mode == kWrittenByAll) {
-      IgnoreUmaskBelow(fd);
-    }
+    if (fchmod(fd, mode) != 0) return {};
+    if (mode == kWrittenByAll) IgnoreUmaskBelow(fd);
   }
   return folder;
 }
@@ -104,42 +97,31 @@ OwnedDescriptor& OwnedDescriptor::operator=(OwnedDescriptor&& other) noexcept {
 }
 
 OwnedDescriptor::~OwnedDescriptor() {
-  if (fd_ >= 0) {
-    close(fd_);
-  }
+  if (fd_ >= 0) close(fd_);
 }
 
 OwnedDescriptor OpenTenantImages(const std::string& base, const std::string& tenant) {
-  if (base.empty()) {
-    return {};
-  }
+  if (base.empty()) return {};
   OwnedDescriptor all = MakeClosedFolder(base);
   return all.fd() < 0 ? OwnedDescriptor() : MakeFolder(all.fd(), NameOf(tenant), kReached);
 }
 
 const char* KernelVariable(const std::string& device_kind) {
-  if (device_kind == "dry") {
-    return nullptr;
-  }
+  if (device_kind == "dry") return nullptr;
   return device_kind.rfind("cpu", 0) == 0 ? "FARCALL_CPU_CACHE" : "CUDA_CACHE_PATH";
 }
 
 std::vector<std::pair<dev_t, ino_t>> MakeAllCaches(const std::string& base, const char* variable) {
   std::vector<fs::path> folders;
-  if (!base.empty()) {
-    folders.emplace_back(base);
-  }
+  if (!base.empty()) folders.emplace_back(base);
   const char* chosen = variable == nullptr ? nullptr : std::getenv(variable);
-  if (chosen != nullptr && *chosen != 0) {
-    folders.push_back(fs::path(chosen) / kTenants);
-  }
+  if (chosen != nullptr && *chosen != 0) folders.push_back(fs::path(chosen) / kTenants);
   std::vector<std::pair<dev_t, ino_t>> made;
   for (const fs::path& folder : folders) {
     const OwnedDescriptor opened = MakeClosedFolder(folder);
     struct stat status {};
-    if (opened.fd() >= 0 && fstat(opened.fd(), &status) == 0) {
+    if (opened.fd() >= 0 && fstat(opened.fd(), &status) == 0)
       made.emplace_back(status.st_dev, status.st_ino);
-    }
   }
   return made;
 }
@@ -147,9 +129,7 @@ std::vector<std::pair<dev_t, ino_t>> MakeAllCaches(const std::string& base, cons
 OwnedDescriptor OpenTenantKernels(const std::string& base, const std::string& tenant,
                                   const char* variable, bool for_others) {
   const char* chosen = variable == nullptr ? "" : std::getenv(variable);
-  if (chosen != nullptr && *chosen == 0) {
-    return {};  // none is wanted
-  }
+  if (chosen != nullptr && *chosen == 0) return {};  // none is wanted
   const mode_t mode = for_others ? kWrittenByAll : kOwnersOnly;
   if (chosen == nullptr) {
     OwnedDescriptor images = OpenTenantImages(base, tenant);

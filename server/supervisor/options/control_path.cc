@@ -39,11 +39,10 @@ bool IsRefused(const std::string& path) {
 // What the kernel lists has a process. To connect would start the server's control service.
 bool IsListed(const std::string& path) {
   std::ifstream sockets("/proc/net/unix");
-  for (std::string line; std::getline(sockets, line);) {
+  for (std::string line; std::getline(sockets, line);)
     if (line.size() > path.size() &&
         line.compare(line.size() - path.size() - 1, path.npos, " " + path) == 0)
       return true;
-  }
   return false;
 }
 

@@ -16,11 +16,8 @@ constexpr DeviceMode kAll[] = {DeviceMode::kSlice, DeviceMode::kExclusive, Devic
                                DeviceMode::kMig};
 
 std::optional<DeviceMode> ModeOf(std::string_view text) {
-  for (DeviceMode mode : kAll) {
-    if (text == ToText(mode)) {
-      return mode;
-    }
-  }
+  for (DeviceMode mode : kAll)
+    if (text == ToText(mode)) return mode;
   return std::nullopt;
 }
 
@@ -65,18 +62,13 @@ Result<DeviceModes> ParseModes(std::string_view text) {
     std::string_view part = rest.substr(0, rest.find(','));
     size_t equals = part.find('=');
     int device = 0;
-    if (equals == std::string_view::npos) {
-      return Wrong(text);
-    }
+    if (equals == std::string_view::npos) return Wrong(text);
     auto [end, error] = std::from_chars(part.data(), part.data() + equals, device);
     auto mode = ModeOf(part.substr(equals + 1));
     if (error != std::errc() || end != part.data() + equals || device < 0 || !mode ||
-        !modes.by_device.emplace(device, *mode).second) {
+        !modes.by_device.emplace(device, *mode).second)
       return Wrong(text);
-    }
-    if (part.size() == rest.size()) {
-      return modes;
-    }
+    if (part.size() == rest.size()) return modes;
     rest.remove_prefix(part.size() + 1);
   }
 }
@@ -89,9 +81,7 @@ Status CheckModes(const DeviceModes& modes, int devices, std::string_view kind, 
                                 std::to_string(devices) + " from 0"};
   }
   for (DeviceMode mode : {DeviceMode::kMps, DeviceMode::kMig}) {
-    if (!modes.Any(mode)) {
-      continue;
-    }
+    if (!modes.Any(mode)) continue;
     std::string name(ToText(mode));
     if (kind != "cuda") {
       return {Code::kInvalid, "mode " + name + ": it is of NVIDIA's driver; a " +
@@ -103,9 +93,7 @@ Status CheckModes(const DeviceModes& modes, int devices, std::string_view kind, 
               "(--gpus)"};
     }
     bool all = true;
-    for (int device = 0; device < devices; ++device) {
-      all = all && modes.Of(device) == mode;
-    }
+    for (int device = 0; device < devices; ++device) all = all && modes.Of(device) == mode;
     if (mode == DeviceMode::kMps && !in_pool && !all) {
       return {Code::kInvalid,
               "mode mps: a session sees all devices of a server, and a process is an MPS client "

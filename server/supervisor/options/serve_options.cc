@@ -28,30 +28,21 @@ void SetToken(std::string* token, ServeOptions* options) {
 Status ReadTokenVerifiers(const std::string& path, std::vector<TokenVerifier>* tokens) {
   const std::string file = "token verifiers '" + path + "'";
   Result<std::string> text = ReadTextFile(path);
-  if (!text.ok()) {
-    return {Code::kInvalid, file + ": cannot be read: " + text.status().message()};
-  }
+  if (!text.ok()) return {Code::kInvalid, file + ": cannot be read: " + text.status().message()};
   std::vector<TokenVerifier> read;
   std::string_view left = *text;
   for (int number = 1; !left.empty(); ++number) {
     std::string_view line = left.substr(0, left.find('\n'));
     left.remove_prefix(std::min(line.size() + 1, left.size()));
     std::string where = file + ", line " + std::to_string(number) + ": ";
-    if (line.find_first_not_of(" \t\r") == std::string_view::npos || line[0] == '#') {
-      continue;
-    }
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos || line[0] == '#') continue;
     Result<TokenVerifier> verifier = ParseVerifier(line);
-    if (!verifier.ok()) {
-      return {Code::kInvalid, where + verifier.status().message()};
-    }
-    if (read.size() == kMaxTokens) {
+    if (!verifier.ok()) return {Code::kInvalid, where + verifier.status().message()};
+    if (read.size() == kMaxTokens)
       return {Code::kInvalid, where + "at most " + std::to_string(kMaxTokens) + " are taken"};
-    }
     read.push_back(std::move(*verifier));
   }
-  if (read.empty()) {
-    return {Code::kInvalid, file + ": there is none in it"};
-  }
+  if (read.empty()) return {Code::kInvalid, file + ": there is none in it"};
   *tokens = std::move(read);
   return {};
 }
@@ -67,70 +58,59 @@ Result<std::string> ReadTokenFile(const std::string& path) {
   auto is_space = [](unsigned char c) { return std::isspace(c) != 0; };
   token.erase(token.begin(), std::find_if_not(token.begin(), token.end(), is_space));
   token.erase(std::find_if_not(token.rbegin(), token.rend(), is_space).base(), token.end());
-  if (token.empty()) {
+  if (token.empty())
     return Status(Code::kInvalid, "token file '" + path + "': its first line is empty");
-  }
   return token;
 }
 
 Result<uint32_t> ParseFactor(std::string_view text) {
   uint32_t milli = 0;
-  if (!ParseOversubscribe(text, &milli)) {
+  if (!ParseOversubscribe(text, &milli))
     return Status(Code::kInvalid, Quoted(text) + ": " + kOversubscribeForm);
-  }
   return milli;
 }
 
 Status SetOverhead(std::string_view text, ServeOptions* options) {
-  if (text != "tenant" && text != "host") {
+  if (text != "tenant" && text != "host")
     return {Code::kInvalid, Quoted(text) + ": write tenant or host"};
-  }
   options->charges_overhead = text == "tenant";
   return {};
 }
 
 Status SetWorkerCalls(std::string_view text, ServeOptions* options) {
-  if (text != "refuse" && text != "report") {
+  if (text != "refuse" && text != "report")
     return {Code::kInvalid, Quoted(text) + ": write refuse or report"};
-  }
   options->reports_worker_calls = text == "report";
   return {};
 }
 
 quota::ComputePolicy SettledPolicy(const ServeOptions& options) {
   quota::ComputePolicy policy = options.compute;
-  if (!options.pool.url.empty() && !options.chose_share) {
+  if (!options.pool.url.empty() && !options.chose_share)
     policy.max_share_milli = quota::kWholeMilli;
-  }
-  if (!options.pool.url.empty() && !options.chose_priority) {
+  if (!options.pool.url.empty() && !options.chose_priority)
     policy.max_priority = quota::Priority::kHigh;
-  }
   return policy;
 }
 
 Result<uint32_t> ParsePercent(std::string_view text) {
   uint32_t milli = 0;
-  if (!ParseMilli(text, &milli) || milli == 0) {
+  if (!ParseMilli(text, &milli) || milli == 0)
     return Status(Code::kInvalid, Quoted(text) + ": " + kPartForm);
-  }
   return milli;
 }
 
 Result<quota::Priority> ParsePriority(std::string_view text) {
   for (quota::Priority each :
-       {quota::Priority::kLow, quota::Priority::kNormal, quota::Priority::kHigh}) {
-    if (text == quota::ToText(each)) {
-      return each;
-    }
-  }
+       {quota::Priority::kLow, quota::Priority::kNormal, quota::Priority::kHigh})
+    if (text == quota::ToText(each)) return each;
   return Status(Code::kInvalid, Quoted(text) + ": choose high, normal or low");
 }
 
 Result<uint64_t> ParseBytes(std::string_view text) {
   uint64_t bytes = 0;
-  if (!ParseByteCount(text, &bytes)) {
+  if (!ParseByteCount(text, &bytes))
     return Status(Code::kInvalid, "size '" + Printable(text) + "': " + kByteCountForm);
-  }
   return bytes;
 }
 
@@ -160,9 +140,8 @@ Status CheckServeOptions(const ServeOptions& options) {
                                 "': hosts join at the pool's REST, http://host:7719 or "
                                 "https://host:7719"};
   }
-  if (options.pool.tls.certificate.empty() != options.pool.tls.key.empty()) {
+  if (options.pool.tls.certificate.empty() != options.pool.tls.key.empty())
     return {Code::kInvalid, "--pool-cert and --pool-key belong together: one is missing"};
-  }
   if (options.modes.Any(DeviceMode::kMps) && options.worker_users.count != 0) {
     return {Code::kInvalid,
             "mode mps: an MPS server has clients of one user, so it goes without --worker-users"};

@@ -18,9 +18,7 @@ namespace {
 Result<uint32_t> UserNamed(const std::string& name) {
   uint32_t id = 0;
   auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), id);
-  if (error == std::errc() && end == name.data() + name.size()) {
-    return id;
-  }
+  if (error == std::errc() && end == name.data() + name.size()) return id;
   const passwd* user = name.empty() ? nullptr : getpwnam(name.c_str());
   if (user == nullptr) {
     return Status(Code::kInvalid, Quoted(name) +
@@ -82,26 +80,22 @@ Status SetVerbs(const std::string& text, ServeOptions* options) {
 Status CheckVerbs(const ServeOptions& options) {
   std::error_code error;  // without the folder no such module is loaded
   const std::filesystem::directory_iterator cards("/sys/class/infiniband", error);
-  if (!options.OffersVerbs() || cards != std::filesystem::directory_iterator()) {
-    return {};
-  }
+  if (!options.OffersVerbs() || cards != std::filesystem::directory_iterator()) return {};
   return {Code::kInvalid,
           "--verbs: no RDMA device is here (/sys/class/infiniband is empty): load its driver, or "
           "serve without --verbs and verbs://"};
 }
 
 Status SetShm(const std::string& text, ServeOptions* options) {
-  if (text != "off" && text != kShmAuto && (text.empty() || text[0] != '/')) {
+  if (text != "off" && text != kShmAuto && (text.empty() || text[0] != '/'))
     return {Code::kInvalid, Quoted(text) + ": write off, auto, or the absolute path of a socket"};
-  }
   options->shm = text == "off" ? "" : text;
   return {};
 }
 
 Status SetCompression(std::string_view text, ServeOptions* options) {
-  if (text != "auto" && text != "off") {
+  if (text != "auto" && text != "off")
     return {Code::kInvalid, Quoted(std::string(text)) + ": write auto or off"};
-  }
   options->compresses = text == "auto";
   return {};
 }
@@ -113,9 +107,7 @@ Status SetShmUsers(std::string_view text, ServeOptions* options) {
     Result<uint32_t> user = UserNamed(std::string(text.substr(0, comma)));
     FARCALL_TRY(user.status());
     users.push_back(*user);
-    if (comma == text.size()) {
-      break;
-    }
+    if (comma == text.size()) break;
     text.remove_prefix(comma + 1);
   }
   options->shm_users = std::move(users);
@@ -124,9 +116,8 @@ Status SetShmUsers(std::string_view text, ServeOptions* options) {
 
 Status CheckTransports(const ServeOptions& options) {
   if (!options.tcp_congestion.empty()) {
-    if (Status known = CheckCongestionControl(options.tcp_congestion); !known.ok()) {
+    if (Status known = CheckCongestionControl(options.tcp_congestion); !known.ok())
       return {known.code(), "tcp_congestion: " + known.message()};
-    }
   }
   if (!options.shm_users.empty() && options.shm.empty() && !ListensOn("shm://", options)) {
     return {Code::kInvalid,

@@ -88,9 +88,8 @@ void Closer::End(const WorkerProcess& process) {
   KillProcess(process);
   {
     std::lock_guard lock(mutex_);
-    for (int fd : {process.control, process.pid_fd}) {
+    for (int fd : {process.control, process.pid_fd})
       if (fd >= 0) descriptors_.push_back(fd);
-    }
     processes_.push_back(process.pid);
   }
   changed_.notify_all();
@@ -160,11 +159,10 @@ void Closer::Run() {
     changed_.notify_all();
     if (stopping_) return;
     auto busy = [this] { return stopping_ || !descriptors_.empty() || !folders_.empty(); };
-    if (processes_.empty() && groups_.empty()) {
+    if (processes_.empty() && groups_.empty())
       changed_.wait(lock, [&] { return busy() || !processes_.empty() || !groups_.empty(); });
-    } else {
+    else
       changed_.wait_for(lock, kLook, busy);
-    }
   }
 }
 

@@ -55,9 +55,8 @@ class HelperProcess {
   // Dropped if it is gone; one that does not read is ended.
   template <control::Message M>
   void Send(const M& message, std::initializer_list<int> descriptors = {}) {
-    if (runs() && !control::Send(process_.control, message, descriptors).ok()) {
+    if (runs() && !control::Send(process_.control, message, descriptors).ok())
       KillProcess(process_);
-    }
   }
   // Kills it, if it runs.
   void End() { Reap(); }

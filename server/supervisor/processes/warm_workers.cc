@@ -31,29 +31,21 @@ int WarmWorkers::Tick(Clock::time_point now, int wait_ms) {
       OnFailure(started.status().message(), now);
     }
   }
-  if (workers_.size() >= wanted_) {
-    return wait_ms;
-  }
+  if (workers_.size() >= wanted_) return wait_ms;
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(next_ - now).count() + 1;
   return static_cast<int>(std::clamp<int64_t>(left, 0, wait_ms));
 }
 
 bool WarmWorkers::OnReadable(int fd, Clock::time_point now) {
   auto worker = workers_.find(fd);
-  if (worker == workers_.end()) {
-    return false;
-  }
+  if (worker == workers_.end()) return false;
   control::FromProbe message;
   std::vector<int> descriptors;
   const Status received = control::Receive(fd, &message, &descriptors);
   for (int each : descriptors) close(each);
-  if (received.code() == Code::kTimeout) {
-    return true;
-  }
+  if (received.code() == Code::kTimeout) return true;
   std::string why = "its process has ended";
-  if (received.ok()) {
-    why = std::get<control::ProbeReport>(message).why;
-  }
+  if (received.ok()) why = std::get<control::ProbeReport>(message).why;
   if (why.empty() && descriptors.empty() && !worker->second.is_ready) {
     worker->second.is_ready = true;
     told_.clear();
@@ -75,9 +67,8 @@ void WarmWorkers::OnFailure(const std::string& why, Clock::time_point now) {
     hooks_.note("workers started ahead of sessions do not call cuInit: " + why);
   } else {
     next_ = now + kAfterFailure;
-    if (std::exchange(told_, why) != why) {
+    if (std::exchange(told_, why) != why)
       hooks_.note("no worker is started ahead of its session for a minute: " + Printable(why));
-    }
   }
 }
 
@@ -93,18 +84,14 @@ std::optional<WarmWorker> WarmWorkers::Take(Clock::time_point now) {
 }
 
 bool WarmWorkers::EndOne(Clock::time_point now) {
-  if (workers_.empty()) {
-    return false;
-  }
+  if (workers_.empty()) return false;
   hooks_.end(Extract(workers_.begin()));
   next_ = now + kAfterFailure;
   return true;
 }
 
 void WarmWorkers::EndAll() {
-  while (!workers_.empty()) {
-    hooks_.end(Extract(workers_.begin()));
-  }
+  while (!workers_.empty()) hooks_.end(Extract(workers_.begin()));
 }
 
 void WarmWorkers::Stop() {

@@ -91,12 +91,8 @@ Status TakeFromWorker(int control, control::FromWorker* message, int* descriptor
   *descriptor = -1;
   control::Packet packet;
   Taken seen = Receive(control, MSG_PEEK, &packet, 0);
-  if (seen.bytes < 0 && errno == EAGAIN) {
-    return {Code::kTimeout, "control socket: nothing there"};
-  }
-  if (seen.bytes <= 0) {
-    return {Code::kDisconnected, "control socket: the peer is gone"};
-  }
+  if (seen.bytes < 0 && errno == EAGAIN) return {Code::kTimeout, "control socket: nothing there"};
+  if (seen.bytes <= 0) return {Code::kDisconnected, "control socket: the peer is gone"};
   control::FromWorker read;
   Status decoded = static_cast<size_t>(seen.bytes) > packet.room.size()
                        ? Status(Code::kMalformed, "longer than any message")

@@ -43,18 +43,14 @@ pid_t Spawn(const std::string& path, std::vector<std::string> arguments,
   sigemptyset(&none);
   pid_t parent = getpid();
   pid_t pid = fork();
-  if (pid != 0) {
-    return pid;
-  }
+  if (pid != 0) return pid;
   // Only what may be called between fork and exec in a process of many threads.
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   signal(SIGPIPE, SIG_DFL);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   bool is_set = dup2(in, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0 &&
                 dup2(out, STDERR_FILENO) >= 0 && getppid() == parent;
-  if (is_set) {
-    execve(path.c_str(), words.data(), variables.data());
-  }
+  if (is_set) execve(path.c_str(), words.data(), variables.data());
   _exit(127);
 }
 
@@ -64,17 +60,12 @@ Status ReadAll(int fd, Clock::time_point until, std::string* text) {
   while (true) {
     auto left = std::chrono::duration_cast<milliseconds>(until - Clock::now()).count();
     pollfd readable{fd, POLLIN, 0};
-    if (left <= 0 || poll(&readable, 1, static_cast<int>(left)) == 0) {
+    if (left <= 0 || poll(&readable, 1, static_cast<int>(left)) == 0)
       return {Code::kTimeout, "no answer"};
-    }
     ssize_t got = read(fd, buffer.data(), buffer.size());
-    if (got <= 0) {
-      return {};
-    }
+    if (got <= 0) return {};
     text->append(buffer.data(), static_cast<size_t>(got));
-    if (text->size() > kMaxAnswerBytes) {
-      return {Code::kUnavailable, "an answer without end"};
-    }
+    if (text->size() > kMaxAnswerBytes) return {Code::kUnavailable, "an answer without end"};
   }
 }
 
@@ -85,9 +76,7 @@ std::vector<pid_t> Numbers(const std::string& text) {
     size_t end = std::min(text.find('\n', at), text.size());
     pid_t number = 0;
     auto [last, error] = std::from_chars(text.data() + at, text.data() + end, number);
-    if (error == std::errc() && last == text.data() + end) {
-      numbers.push_back(number);
-    }
+    if (error == std::errc() && last == text.data() + end) numbers.push_back(number);
     at = end + 1;
   }
   return numbers;
@@ -105,9 +94,7 @@ Result<std::string> FindMpsControl() {
   for (size_t at = 0; at < folders.size();) {
     size_t end = std::min(folders.find(':', at), folders.size());
     std::string program = folders.substr(at, end - at) + "/" + kProgram;
-    if (access(program.c_str(), X_OK) == 0) {
-      return program;
-    }
+    if (access(program.c_str(), X_OK) == 0) return program;
     at = end + 1;
   }
   return Status(Code::kUnavailable, std::string("mode mps: there is no ") + kProgram +
@@ -130,18 +117,16 @@ std::vector<std::string> MpsDaemon::Environment() const {
   for (char** entry = environ; *entry != nullptr; ++entry) {
     std::string text = *entry;
     if (text.rfind("CUDA_MPS_", 0) != 0 && text.rfind("CUDA_VISIBLE_DEVICES=", 0) != 0 &&
-        text.rfind("FARCALL_TOKEN", 0) != 0) {
+        text.rfind("FARCALL_TOKEN", 0) != 0)
       all.push_back(std::move(text));
-    }
   }
   return all;
 }
 
 Result<std::string> MpsDaemon::Command(const std::string& line) {
   int in[2], out[2];
-  if (pipe2(in, O_CLOEXEC) != 0) {
+  if (pipe2(in, O_CLOEXEC) != 0)
     return Status(Code::kUnavailable, std::string("MPS: ") + strerror(errno));
-  }
   if (pipe2(out, O_CLOEXEC) != 0) {
     close(in[0]);
     close(in[1]);
@@ -151,23 +136,18 @@ Result<std::string> MpsDaemon::Command(const std::string& line) {
   close(in[0]);
   close(out[1]);
   std::string text = line + "\n", answer;
-  if (pid > 0) {
-    (void)!write(in[1], text.data(), text.size());  // it fits a pipe
-  }
+  if (pid > 0) (void)!write(in[1], text.data(), text.size());  // it fits a pipe
   close(in[1]);
   Status read = pid > 0 ? ReadAll(out[0], Clock::now() + kCommandPatience, &answer)
                         : Status(Code::kUnavailable, "cannot be started");
   close(out[0]);
   int status = 0;
   if (pid > 0) {
-    if (!read.ok()) {
-      kill(pid, SIGKILL);
-    }
+    if (!read.ok()) kill(pid, SIGKILL);
     waitpid(pid, &status, 0);
   }
-  if (!read.ok()) {
+  if (!read.ok())
     return Status(read.code(), options_.program + ": " + line + ": " + read.message());
-  }
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
     return Status(Code::kUnavailable,
                   options_.program + ": " + line + ": " +
@@ -182,9 +162,7 @@ Status MpsDaemon::Expect(const std::string& line) {
 }
 
 bool MpsDaemon::is_running() {
-  if (daemon_ > 0 && waitpid(daemon_, nullptr, WNOHANG) != 0) {
-    daemon_ = -1;
-  }
+  if (daemon_ > 0 && waitpid(daemon_, nullptr, WNOHANG) != 0) daemon_ = -1;
   return daemon_ > 0;
 }
 
@@ -199,14 +177,11 @@ Status MpsDaemon::Start() {
   int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
   daemon_ = Spawn(options_.program, {kProgram, "-f"}, Environment(), nothing, nothing);
   close(nothing);
-  if (daemon_ < 0) {
-    return {Code::kUnavailable, options_.program + ": cannot be started"};
-  }
+  if (daemon_ < 0) return {Code::kUnavailable, options_.program + ": cannot be started"};
   Clock::time_point until = Clock::now() + kStartPatience;
   Status answers(Code::kTimeout, "");
-  while (is_running() && !(answers = Expect("get_server_list")).ok() && Clock::now() < until) {
+  while (is_running() && !(answers = Expect("get_server_list")).ok() && Clock::now() < until)
     std::this_thread::sleep_for(kLook);
-  }
   if (!is_running()) {
     return {Code::kUnavailable, options_.program + ": the daemon ended at once; see " +
                                     options_.folder + "/log/control.log"};
@@ -239,31 +214,21 @@ Status MpsDaemon::StartServer() {
 }
 
 Status MpsDaemon::Restart() {
-  if (!is_running()) {
-    return Start();
-  }
-  for (pid_t server : Servers()) {
-    (void)Expect("shutdown_server " + std::to_string(server) + " -f");
-  }
+  if (!is_running()) return Start();
+  for (pid_t server : Servers()) (void)Expect("shutdown_server " + std::to_string(server) + " -f");
   Clock::time_point until = Clock::now() + kQuitPatience;
-  while (!Servers().empty() && is_running() && Clock::now() < until) {
+  while (!Servers().empty() && is_running() && Clock::now() < until)
     std::this_thread::sleep_for(kLook);
-  }
-  if (!Servers().empty()) {  // it does not go: a new daemon, in the same folder
+  if (!Servers().empty())  // it does not go: a new daemon, in the same folder
     Stop();
-  }
   return is_running() ? StartServer() : Start();
 }
 
 void MpsDaemon::Stop() {
-  if (!is_running()) {
-    return;
-  }
+  if (!is_running()) return;
   (void)Expect("quit -t " + std::to_string(kQuitPatience.count()));
   Clock::time_point until = Clock::now() + kQuitPatience;
-  while (is_running() && Clock::now() < until) {
-    std::this_thread::sleep_for(kLook);
-  }
+  while (is_running() && Clock::now() < until) std::this_thread::sleep_for(kLook);
   if (is_running()) {
     kill(daemon_, SIGKILL);
     waitpid(daemon_, nullptr, 0);
@@ -273,16 +238,10 @@ void MpsDaemon::Stop() {
 
 MpsDaemon::ServerState MpsDaemon::State() {
   std::vector<pid_t> servers = Servers();
-  if (servers.empty()) {
-    return ServerState::kNone;
-  }
+  if (servers.empty()) return ServerState::kNone;
   Result<std::string> status = Command("get_server_status " + std::to_string(servers.front()));
-  if (!status.ok()) {
-    return ServerState::kNone;
-  }
-  if (status->find("FAULT") != std::string::npos) {
-    return ServerState::kFault;
-  }
+  if (!status.ok()) return ServerState::kNone;
+  if (status->find("FAULT") != std::string::npos) return ServerState::kFault;
   return status->find("ACTIVE") != std::string::npos ? ServerState::kActive
                                                      : ServerState::kStarting;
 }
@@ -303,9 +262,8 @@ Status MpsDaemon::Terminate(pid_t client) {
   for (pid_t server : Servers()) {
     Result<std::string> listed = Command("get_client_list " + std::to_string(server));
     std::vector<pid_t> clients = listed.ok() ? Numbers(*listed) : std::vector<pid_t>();
-    if (std::find(clients.begin(), clients.end(), client) != clients.end()) {
+    if (std::find(clients.begin(), clients.end(), client) != clients.end())
       return Expect("terminate_client " + std::to_string(server) + " " + std::to_string(client));
-    }
   }
   return {};  // it is no client (any more)
 }

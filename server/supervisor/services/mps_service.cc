@@ -56,9 +56,8 @@ Status MpsService::Ensure(const std::string& group, MpsOptions options) {
     return stopping_ || now == groups_.end() || now->second->state != State::kStarting;
   });
   auto now = groups_.find(group);
-  if (!known || stopping_ || now == groups_.end()) {
+  if (!known || stopping_ || now == groups_.end())
     return {Code::kUnavailable, "MPS: the server of this group is not up; try again"};
-  }
   return now->second->error;
 }
 
@@ -81,9 +80,7 @@ void MpsService::Terminate(const std::string& group, pid_t client) {
 void MpsService::Release(const std::string& group) {
   std::lock_guard lock(mutex_);
   auto found = groups_.find(group);
-  if (found != groups_.end()) {
-    found->second->released_at = Clock::now() + kIdle;
-  }
+  if (found != groups_.end()) found->second->released_at = Clock::now() + kIdle;
 }
 
 // Only this thread takes groups away, so that one it works on without the lock stays.
@@ -91,13 +88,9 @@ void MpsService::Run() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     std::vector<std::string> names;
-    for (const auto& [name, group] : groups_) {
-      names.push_back(name);
-    }
+    for (const auto& [name, group] : groups_) names.push_back(name);
     for (const std::string& name : names) {
-      if (stopping_) {
-        return;
-      }
+      if (stopping_) return;
       Group& group = *groups_.at(name);
       Tend(name, group, lock);
       if (Clock::now() >= group.released_at) {
@@ -113,24 +106,18 @@ void MpsService::Run() {
       waits = waits || group->state == State::kStarting ||
               (group->state == State::kReady && !group->to_terminate.empty());
     }
-    if (!waits && !stopping_) {
-      changed_.wait_for(lock, kLookEvery);
-    }
+    if (!waits && !stopping_) changed_.wait_for(lock, kLookEvery);
   }
 }
 
 void MpsService::Tend(const std::string& name, Group& group, std::unique_lock<std::mutex>& lock) {
   if (group.state == State::kReady) {
     std::string why = Look(group, lock);
-    if (!why.empty()) {
-      Recover(name, group, why, lock);
-    }
+    if (!why.empty()) Recover(name, group, why, lock);
     return;
   }
   group.to_terminate.clear();  // without a server it has no clients
-  if (group.state == State::kFailed && Clock::now() < group.try_again_at) {
-    return;
-  }
+  if (group.state == State::kFailed && Clock::now() < group.try_again_at) return;
   lock.unlock();
   Status started = group.daemon->is_running() ? group.daemon->Restart() : group.daemon->Start();
   lock.lock();
@@ -143,18 +130,13 @@ void MpsService::Tend(const std::string& name, Group& group, std::unique_lock<st
 std::string MpsService::Look(Group& group, std::unique_lock<std::mutex>& lock) {
   std::vector<pid_t> clients = std::exchange(group.to_terminate, {});
   lock.unlock();
-  for (pid_t client : clients) {
-    (void)group.daemon->Terminate(client);
-  }
+  for (pid_t client : clients) (void)group.daemon->Terminate(client);
   bool runs = group.daemon->is_running();
   MpsDaemon::ServerState state = runs ? group.daemon->State() : MpsDaemon::ServerState::kNone;
   lock.lock();
-  if (state == MpsDaemon::ServerState::kFault) {
+  if (state == MpsDaemon::ServerState::kFault)
     return "a client of the group has met a fatal fault, which all its clients share";
-  }
-  if (!runs) {
-    return "the group's control daemon has ended";
-  }
+  if (!runs) return "the group's control daemon has ended";
   group.misses = state == MpsDaemon::ServerState::kNone ? group.misses + 1 : 0;
   return group.misses >= kMaxMisses ? "the group's server has ended" : "";
 }
@@ -168,9 +150,7 @@ void MpsService::Recover(const std::string& name, Group& group, const std::strin
   lock.unlock();
   end_(name, "MPS: " + why + " (CUDA_ERROR_MPS_CLIENT_TERMINATED, 810)");
   Clock::time_point until = Clock::now() + kEndPatience;
-  while (count_(name) != 0 && Clock::now() < until) {
-    std::this_thread::sleep_for(kCountEvery);
-  }
+  while (count_(name) != 0 && Clock::now() < until) std::this_thread::sleep_for(kCountEvery);
   lock.lock();
 }
 

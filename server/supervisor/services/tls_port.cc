@@ -43,9 +43,8 @@ Status TlsPort::Open() {
   const Clock::time_point deadline = Clock::now() + kReadyPatience;
   while (!is_ready_ && gateway_.runs()) {
     pollfd readable{gateway_.control(), POLLIN, 0};
-    if (!PollUntil({&readable, 1}, deadline)) {
+    if (!PollUntil({&readable, 1}, deadline))
       return {Code::kUnavailable, url_ + ": its gateway does not start"};
-    }
     gateway_.OnReadable(readable.fd);
   }
   return is_ready_ ? Status()
@@ -59,19 +58,14 @@ std::unique_ptr<Listener> TlsPort::TakeListener() {
 
 bool TlsPort::OnReadable(int fd) {
   const HelperProcess::Read read = gateway_.OnReadable(fd);
-  if (read == HelperProcess::Read::kEnded) {
+  if (read == HelperProcess::Read::kEnded)
     spdlog::error("{}: its gateway has ended; it is started again", url_);
-  }
   return read != HelperProcess::Read::kNotOurs;
 }
 
 void TlsPort::Tick() {
-  if (!is_started_ || gateway_.runs() || Clock::now() < start_again_) {
-    return;
-  }
-  if (Status started = Start(); !started.ok()) {
-    spdlog::error("{}: {}", url_, started.message());
-  }
+  if (!is_started_ || gateway_.runs() || Clock::now() < start_again_) return;
+  if (Status started = Start(); !started.ok()) spdlog::error("{}: {}", url_, started.message());
 }
 
 void TlsPort::Answer(const control::TlsReady&, const std::vector<int>&) {
@@ -80,9 +74,7 @@ void TlsPort::Answer(const control::TlsReady&, const std::vector<int>&) {
 
 void TlsPort::Answer(const control::TlsConnected& message, const std::vector<int>& descriptors) {
   const int socket = descriptors.empty() ? -1 : fcntl(descriptors[0], F_DUPFD_CLOEXEC, 0);
-  if (socket < 0) {
-    return;
-  }
+  if (socket < 0) return;
   const std::string& keys = message.keys;
   Result<std::unique_ptr<Channel>> channel =
       AdoptChannel(socket, std::as_bytes(std::span(keys)), message.identity);
@@ -96,9 +88,7 @@ void TlsPort::Answer(const control::TlsConnected& message, const std::vector<int
 
 void TlsPort::Answer(const control::TlsWarning& message, const std::vector<int>&) {
   warning_ = message.why;
-  if (is_ready_) {
-    spdlog::warn("{}: {}", url_, message.why.str());
-  }
+  if (is_ready_) spdlog::warn("{}: {}", url_, message.why.str());
 }
 
 }  // namespace farcall::server

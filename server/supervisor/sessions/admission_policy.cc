@@ -74,9 +74,7 @@ Status AdmissionPolicy::CheckSame(const Arrival& session, const Arrival& arrival
 
 std::string AdmissionPolicy::CountedAs(const Arrival& arrival, const std::string& tenant) const {
   constexpr size_t kWhole = 8 * kMaxIdentityBytes;  // escaped: none is cut to what another is
-  if (!arrival.identity.empty()) {
-    return Printable(arrival.identity, kWhole);
-  }
+  if (!arrival.identity.empty()) return Printable(arrival.identity, kWhole);
   return options_.tokens.size() > 1 ? tenant : arrival.peer.substr(0, arrival.peer.rfind(':'));
 }
 
@@ -92,9 +90,7 @@ uint64_t AdmissionPolicy::QuotaFor(uint64_t asked_bytes, uint64_t device_bytes) 
 Status AdmissionPolicy::CheckMemory(uint64_t asked_bytes,
                                     const std::vector<uint64_t>& device_bytes) const {
   uint64_t most = 0;
-  for (uint64_t bytes : device_bytes) {
-    most = std::max(most, CeilingOf(bytes));
-  }
+  for (uint64_t bytes : device_bytes) most = std::max(most, CeilingOf(bytes));
   return asked_bytes <= most
              ? Status()
              : Status(Code::kRefused, "memory: asked " + std::to_string(asked_bytes) +
@@ -103,9 +99,7 @@ Status AdmissionPolicy::CheckMemory(uint64_t asked_bytes,
 
 uint32_t AdmissionPolicy::LanesFor(const Arrival& arrival) const {
   constexpr uint64_t kFewest = 2, kBytesPerMicrosecond = 1250, kSocketBytes = 4u << 20;
-  if (options_.lanes != 0) {
-    return options_.lanes;
-  }
+  if (options_.lanes != 0) return options_.lanes;
   const auto microseconds =
       static_cast<uint64_t>(arrival.round_trip ? arrival.round_trip->count() : 0);
   const uint64_t wanted = (microseconds * kBytesPerMicrosecond + kSocketBytes - 1) / kSocketBytes;

@@ -37,9 +37,7 @@ DriverMemory::DriverMemory(const ProbedDevices& devices, bool charges, const Ses
                   [this](const control::FromProcessMemory& message, const std::vector<int>&) {
                     OnAnswer(message);
                   })) {
-  if (devices.choice.kind != "cuda" || !kHasNvml) {
-    return;
-  }
+  if (devices.choice.kind != "cuda" || !kHasNvml) return;
   meter_ = std::make_unique<OverheadMeter>(
       static_cast<int>(devices.report.devices.size()), charges,
       OverheadMeter::Hooks{std::move(hooks.own_bytes), std::move(hooks.charge),
@@ -47,39 +45,28 @@ DriverMemory::DriverMemory(const ProbedDevices& devices, bool charges, const Ses
 }
 
 void DriverMemory::Join(const WorkerSession& session) {
-  if (meter_ != nullptr) {
-    meter_->Join(session.process.control, session.process.pid);
-  }
+  if (meter_ != nullptr) meter_->Join(session.process.control, session.process.pid);
 }
 
 void DriverMemory::Leave(int control) {
-  if (meter_ != nullptr) {
-    meter_->Leave(control);
-  }
+  if (meter_ != nullptr) meter_->Leave(control);
 }
 
 void DriverMemory::Tick(quota::Ns now) {
-  if (meter_ != nullptr) {
-    meter_->Tick(now);
-  }
+  if (meter_ != nullptr) meter_->Tick(now);
 }
 
 void DriverMemory::Expect(int control, int device) {
-  if (meter_ != nullptr) {
-    meter_->Expect(control, device);
-  }
+  if (meter_ != nullptr) meter_->Expect(control, device);
 }
 
 bool DriverMemory::Ask(uint64_t id) {
-  if (cannot_ask_) {
-    return false;
-  }
+  if (cannot_ask_) return false;
   if (!helper_.runs()) {
     std::vector<std::string> arguments = {"farcall", "worker", "process-memory",
                                           PathOfNvml(devices_.choice.path)};
-    for (const DeviceSnapshot& device : devices_.report.devices) {
+    for (const DeviceSnapshot& device : devices_.report.devices)
       arguments.push_back(UuidText(device.uuid));
-    }
     Status started = helper_.Start(std::move(arguments), -1);
     if (!started.ok()) {
       spdlog::warn("what sessions take beside their allocations is not known: {}",
@@ -107,21 +94,15 @@ uint64_t DriverMemory::ChargedOf(int control, int device) const {
 
 uint64_t DriverMemory::BytesOf(const std::string& vgpu, int device) const {
   uint64_t total = 0;
-  for (const auto& [control, session] : sessions_) {
-    if (meter_ != nullptr && session->vgpu == vgpu) {
-      total += meter_->bytes(control, device);
-    }
-  }
+  for (const auto& [control, session] : sessions_)
+    if (meter_ != nullptr && session->vgpu == vgpu) total += meter_->bytes(control, device);
   return total;
 }
 
 uint64_t DriverMemory::ChargedOf(const std::string& vgpu, int device) const {
   uint64_t total = 0;
-  for (const auto& [control, session] : sessions_) {
-    if (session->vgpu == vgpu) {
-      total += ChargedOf(control, device);
-    }
-  }
+  for (const auto& [control, session] : sessions_)
+    if (session->vgpu == vgpu) total += ChargedOf(control, device);
   return total;
 }
 

@@ -35,9 +35,8 @@ class EndedSessions {
   // nullptr: it is not known, or no longer.
   const Ended* Find(const SessionId& session, Time now) {
     Forget(now);
-    for (const Ended& ended : ended_) {
+    for (const Ended& ended : ended_)
       if (ended.session == session) return &ended;
-    }
     return nullptr;
   }
 

@@ -31,14 +31,11 @@ uint32_t Tighter(uint32_t max_limit_milli, uint32_t limit_milli) {
 }  // namespace
 
 Status MpsGroups::Open(MpsService::End end, MpsService::Count count) {
-  if (!options_.modes.Any(DeviceMode::kMps)) {
-    return {};
-  }
+  if (!options_.modes.Any(DeviceMode::kMps)) return {};
   FARCALL_TRY(FindMpsControl().status());
   char folder[] = "/tmp/farcall-mps-XXXXXX";
-  if (mkdtemp(folder) == nullptr) {
+  if (mkdtemp(folder) == nullptr)
     return {Code::kUnavailable, std::string("mode mps: no folder in /tmp: ") + strerror(errno)};
-  }
   service_ = std::make_unique<MpsService>(folder, std::move(end), std::move(count));
   return {};
 }
@@ -48,9 +45,7 @@ Status MpsGroups::Open(MpsService::End end, MpsService::Count count) {
 Status MpsGroups::Ensure(const std::string& group, const quota::ClaimGrant* grant) {
   MpsOptions options;
   Result<std::string> program = FindMpsControl();
-  if (!program.ok()) {
-    return program.status();
-  }
+  if (!program.ok()) return program.status();
   options.program = *program;
   options.user = geteuid();
   uint32_t limit = options_.compute.max_limit_milli;
@@ -73,18 +68,16 @@ std::vector<std::string> MpsClientLimits(const QuotaRequest& compute, uint32_t m
                                          const std::vector<uint64_t>& quotas) {
   std::vector<std::string> environment;
   const uint32_t limit = Tighter(max_limit_milli, compute.limit_milli);
-  if (limit < quota::kWholeMilli) {
+  if (limit < quota::kWholeMilli)
     environment.push_back("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=" + std::to_string(PercentOf(limit)));
-  }
   std::string memory;
   for (size_t i = 0; i < quotas.size(); ++i) {
     if (!memory.empty()) memory += ',';
     memory += std::to_string(i) + "=" + MpsDaemon::MemoryText(quotas[i] + kMpsOverheadBytes);
   }
   environment.push_back("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=" + memory);
-  if (compute.priority == OnTheWire(quota::Priority::kLow)) {
+  if (compute.priority == OnTheWire(quota::Priority::kLow))
     environment.emplace_back("CUDA_MPS_CLIENT_PRIORITY=1");  // below the others
-  }
   return environment;
 }
 
@@ -92,18 +85,15 @@ std::vector<std::string> MpsGroups::EnvironmentOf(const WorkerSession& session,
                                                   const QuotaRequest& compute,
                                                   const quota::ClaimGrant* grant,
                                                   uint64_t asked_bytes) {
-  if (session.mps_group.empty()) {
-    return {};
-  }
+  if (session.mps_group.empty()) return {};
   std::vector<uint64_t> quotas;
   for (int device : session.devices) {
     quotas.push_back(grant != nullptr ? grant->memory_bytes
                                       : policy_.QuotaFor(asked_bytes, placement_.BytesOf(device)));
   }
   std::vector<std::string> environment = service_->EnvironmentOf(session.mps_group);
-  for (std::string& limit : MpsClientLimits(compute, options_.compute.max_limit_milli, quotas)) {
+  for (std::string& limit : MpsClientLimits(compute, options_.compute.max_limit_milli, quotas))
     environment.push_back(std::move(limit));
-  }
   return environment;
 }
 

@@ -21,12 +21,8 @@ std::vector<int> SessionPlacement::AllDevices() const {
 
 std::vector<int> SessionPlacement::DevicesFor(const std::string& vgpu,
                                               const quota::ClaimGrant* grant) const {
-  if (grant != nullptr) {
-    return {grant->devices.begin(), grant->devices.end()};
-  }
-  if (options_.modes.Any(DeviceMode::kMig)) {
-    return {PickInstance(vgpu)};
-  }
+  if (grant != nullptr) return {grant->devices.begin(), grant->devices.end()};
+  if (options_.modes.Any(DeviceMode::kMig)) return {PickInstance(vgpu)};
   return AllDevices();
 }
 
@@ -35,11 +31,9 @@ Status SessionPlacement::Check(const WorkerSession& session) const {
     return {Code::kRefused, "mode mig: asked for " + std::to_string(session.devices.size()) +
                                 " devices; a program sees one MIG instance"};
   }
-  for (int device : session.devices) {
-    if ((ModeOf(device) == DeviceMode::kMps) != !session.mps_group.empty()) {
+  for (int device : session.devices)
+    if ((ModeOf(device) == DeviceMode::kMps) != !session.mps_group.empty())
       return {Code::kRefused, "mode mps: of its devices some are in that mode and some are not"};
-    }
-  }
   return CheckExclusive(session);
 }
 
@@ -61,12 +55,8 @@ Status SessionPlacement::CheckExclusive(const WorkerSession& session) const {
 int SessionPlacement::PickInstance(const std::string& vgpu) const {
   std::vector<std::set<std::string>> vgpus(devices_.report.devices.size());
   for (const auto& [control, session] : sessions_) {
-    if (session->vgpu == vgpu) {
-      return session->devices.front();
-    }
-    for (int device : session->devices) {
-      vgpus[static_cast<size_t>(device)].insert(session->vgpu);
-    }
+    if (session->vgpu == vgpu) return session->devices.front();
+    for (int device : session->devices) vgpus[static_cast<size_t>(device)].insert(session->vgpu);
   }
   auto least = std::min_element(vgpus.begin(), vgpus.end(),
                                 [](const auto& a, const auto& b) { return a.size() < b.size(); });
@@ -74,9 +64,7 @@ int SessionPlacement::PickInstance(const std::string& vgpu) const {
 }
 
 std::string SessionPlacement::MpsGroupFor(const quota::ClaimGrant* grant) const {
-  if (grant == nullptr) {
-    return ModeOf(0) == DeviceMode::kMps ? kAllSessions : "";
-  }
+  if (grant == nullptr) return ModeOf(0) == DeviceMode::kMps ? kAllSessions : "";
   bool is_mps = std::any_of(grant->devices.begin(), grant->devices.end(), [this](uint32_t device) {
     return ModeOf(static_cast<int>(device)) == DeviceMode::kMps;
   });
@@ -95,9 +83,7 @@ std::string SessionPlacement::GpusOf(const WorkerSession& session) const {
     }
     return names;
   }
-  if (session.claim.empty()) {
-    return options_.gpus;
-  }
+  if (session.claim.empty()) return options_.gpus;
   std::vector<std::string> listed;
   for (size_t at = 0; at <= options_.gpus.size() && !options_.gpus.empty();) {
     size_t comma = std::min(options_.gpus.find(',', at), options_.gpus.size());

@@ -26,11 +26,10 @@ SessionSetup::SessionSetup(const ServeOptions& options, const ProbedDevices& dev
       readable_(ReadableFiles(devices.choice.path)) {}
 
 void SessionSetup::OfferFabric(const Hello& hello, Welcome* welcome) const {
-  if (options_.OffersVerbs() && AsksForFabric(kVerbsTransport, hello)) {
+  if (options_.OffersVerbs() && AsksForFabric(kVerbsTransport, hello))
     GrantFabric(kVerbsTransport, welcome);
-  } else if (options_.OffersUcx() && AsksForFabric(kUcxTransport, hello)) {
+  else if (options_.OffersUcx() && AsksForFabric(kUcxTransport, hello))
     GrantFabric(kUcxTransport, welcome);
-  }
 }
 
 void SessionSetup::Describe(const Hello& hello, Welcome* welcome) const {
@@ -66,9 +65,8 @@ Welcome SessionSetup::WelcomeOf(const WorkerSession& session, const Hello& hello
     constexpr uint32_t kLanesOfCards = 2;
     welcome.lanes = std::min(welcome.lanes, kLanesOfCards);
   }
-  if (options_.compresses && HasFeature(hello, SessionFeature::kPackedChunks)) {
+  if (options_.compresses && HasFeature(hello, SessionFeature::kPackedChunks))
     welcome.features |= FeatureBit(SessionFeature::kPackedChunks);
-  }
   for (size_t i = 0; i < session.devices.size(); ++i) {
     welcome.devices.push_back(devices_.report.devices[static_cast<size_t>(session.devices[i])]);
     DeviceSnapshot& snapshot = welcome.devices.back();

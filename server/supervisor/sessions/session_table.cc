@@ -24,11 +24,8 @@ WorkerSession* SessionTable::Find(int control) const {
 }
 
 WorkerSession* SessionTable::Find(const SessionId& session) const {
-  for (const auto& [control, each] : sessions_) {
-    if (each->session == session) {
-      return each.get();
-    }
-  }
+  for (const auto& [control, each] : sessions_)
+    if (each->session == session) return each.get();
   return nullptr;
 }
 
@@ -51,18 +48,14 @@ size_t SessionTable::CountCounted(const std::string& counted) const {
 }
 
 int SessionTable::HostDevice(const WorkerSession& session, int device) {
-  if (device == quota::kHostMemory) {
-    return device;
-  }
+  if (device == quota::kHostMemory) return device;
   bool known = device >= 0 && static_cast<size_t>(device) < session.devices.size();
   return known ? session.devices[static_cast<size_t>(device)] : kNoDevice;
 }
 
 int SessionTable::SessionDevice(int control, int device) const {
   const WorkerSession* session = Find(control);
-  if (session == nullptr || device == quota::kHostMemory) {
-    return device;
-  }
+  if (session == nullptr || device == quota::kHostMemory) return device;
   const std::vector<int>& devices = session->devices;
   auto own = std::find(devices.begin(), devices.end(), device);
   return own != devices.end() ? static_cast<int>(own - devices.begin()) : kNoDevice;

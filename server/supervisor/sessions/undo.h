@@ -14,11 +14,8 @@ class Undo {
   Undo(const Undo&) = delete;
   Undo& operator=(const Undo&) = delete;
   ~Undo() {
-    for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
-      if (step->always || !forgotten_) {
-        step->run();
-      }
-    }
+    for (auto step = steps_.rbegin(); step != steps_.rend(); ++step)
+      if (step->always || !forgotten_) step->run();
   }
   void Add(std::function<void()> run) { steps_.push_back({std::move(run), false}); }
   void Always(std::function<void()> run) { steps_.push_back({std::move(run), true}); }

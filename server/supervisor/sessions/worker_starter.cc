@@ -106,12 +106,8 @@ Result<WarmWorker> WorkerStarter::StartWarm(bool initialises) {
 
 // It is killed, and holds nothing of a tenant's: its user need not wait for its end.
 void WorkerStarter::EndWarm(const WarmWorker& warm) {
-  if (warm.process.control >= 0) {
-    closer_.End(warm.process);
-  }
-  if (warm.user) {
-    places_.users.GiveBack(warm.place);
-  }
+  if (warm.process.control >= 0) closer_.End(warm.process);
+  if (warm.user) places_.users.GiveBack(warm.place);
   closer_.Remove(places_.folders.Drop(warm.place));
   places_.output.End(warm.output);
 }
@@ -147,9 +143,8 @@ Status WorkerStarter::StartCold(WorkerSession* session, std::vector<std::string>
                                 Undo* undo) {
   if (places_.users.separate()) {
     Result<uid_t> taken = places_.users.Take(session->vgpu);
-    if (!taken.ok() && warm_.EndOne(Clock::now())) {  // it held the last
+    if (!taken.ok() && warm_.EndOne(Clock::now()))  // it held the last
       taken = places_.users.Take(session->vgpu);
-    }
     FARCALL_TRY(taken.status());
     session->user = *taken;
     undo->Add([this, session] { places_.users.GiveBack(session->vgpu); });
@@ -182,9 +177,7 @@ Status WorkerStarter::Start(WorkerSession* session, const WorkerNeeds& needs, Un
 }
 
 void WorkerStarter::Release(const WorkerSession& session) {
-  if (session.user) {
-    places_.users.GiveBack(session.vgpu);
-  }
+  if (session.user) places_.users.GiveBack(session.vgpu);
   closer_.EndGroup(places_.cgroups.Drop(session.vgpu));
   closer_.Remove(places_.folders.Drop(session.vgpu));
   places_.output.End(session.output);

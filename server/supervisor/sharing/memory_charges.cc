@@ -13,22 +13,17 @@ const MemoryCharges::Member* MemoryCharges::FindMember(WorkerId worker) const {
 }
 
 void MemoryCharges::OnMessage(WorkerId worker, const control::Refund& message, quota::Ns) {
-  if (quota::Charge* charge = Find(worker, message.device)) {
-    charge->RefundSome(message.bytes);
-  }
+  if (quota::Charge* charge = Find(worker, message.device)) charge->RefundSome(message.bytes);
 }
 
 void MemoryCharges::OnMessage(WorkerId worker, const control::Unspent& message, quota::Ns) {
-  if (auto member = members_.find(worker); member != members_.end()) {
+  if (auto member = members_.find(worker); member != members_.end())
     member->second.unspent_bytes[message.device] = message.bytes;
-  }
 }
 
 void MemoryCharges::OnMessage(WorkerId worker, const control::AskUsage& question, quota::Ns) {
   const Member* member = FindMember(worker);
-  if (member == nullptr) {
-    return;
-  }
+  if (member == nullptr) return;
   hooks_.expect(worker, question.device);
   const quota::Usage usage = UsageOf(*member, question.device);
   (void)hooks_.send(
@@ -39,9 +34,7 @@ void MemoryCharges::OnMessage(WorkerId worker, const control::AskUsage& question
 }
 
 void MemoryCharges::OnMessage(WorkerId worker, const control::Charge& message, quota::Ns now) {
-  if (FindMember(worker) == nullptr) {
-    return;
-  }
+  if (FindMember(worker) == nullptr) return;
   auto waiting = std::count_if(waiting_.begin(), waiting_.end(),
                                [worker](const Waiting& each) { return each.worker == worker; });
   if (static_cast<size_t>(waiting) >= kMaxWaiting) {
@@ -49,19 +42,14 @@ void MemoryCharges::OnMessage(WorkerId worker, const control::Charge& message, q
         worker, "more than " + std::to_string(kMaxWaiting) + " charges of it wait for an answer");
   }
   bool is_host = message.device == quota::kHostMemory;
-  if (Answer(worker, message, is_host) || Recall(worker, message, now)) {
-    return;
-  }
-  if (!Answer(worker, message, true)) {  // for room
+  if (Answer(worker, message, is_host) || Recall(worker, message, now)) return;
+  if (!Answer(worker, message, true))  // for room
     waiting_.push_back({worker, message, now});
-  }
 }
 
 SwapScheduler::Room MemoryCharges::RoomFor(WorkerId worker, const Member& member,
                                            const control::Charge& charge, std::string* why) const {
-  if (charge.device == quota::kHostMemory) {
-    return SwapScheduler::Room::kThere;
-  }
+  if (charge.device == quota::kHostMemory) return SwapScheduler::Room::kThere;
   if (ledger_.usage(member.vgpu, charge.device).free_bytes() < charge.bytes) {
     hooks_.withdraw(worker);
     return SwapScheduler::Room::kThere;  // the quota refuses it
@@ -82,22 +70,17 @@ bool MemoryCharges::Answer(WorkerId worker, const control::Charge& charge, bool 
     why = "device memory: asked " + std::to_string(charge.bytes) + " bytes, " +
           std::to_string(left_bytes) + " free of the tenant's " + std::to_string(tenant_bytes_);
   }
-  if (room == SwapScheduler::Room::kComes) {
-    return false;
-  }
+  if (room == SwapScheduler::Room::kComes) return false;
   Result<quota::Charge> reserved = room == SwapScheduler::Room::kNever
                                        ? Result<quota::Charge>(Status(Code::kQuotaExceeded, why))
                                        : ledger_.Reserve(member.vgpu, charge.device, charge.bytes);
   if (reserved.ok()) {
     member.charges[charge.device].Merge(std::move(*reserved));
-    if (charge.device != quota::kHostMemory) {
+    if (charge.device != quota::kHostMemory)
       hooks_.charged(charge.device, ledger_.charged_on_device(charge.device));
-    }
     answer.is_granted = true;
   } else {
-    if (!is_last_try && room == SwapScheduler::Room::kThere) {
-      return false;
-    }
+    if (!is_last_try && room == SwapScheduler::Room::kThere) return false;
     uint64_t overhead = hooks_.overhead_bytes(member.vgpu, charge.device);
     why = reserved.status().message();
     why += overhead == 0 ? "" : "; " + std::to_string(overhead) + " are contexts and machine code";
@@ -112,19 +95,14 @@ bool MemoryCharges::Answer(WorkerId worker, const control::Charge& charge, bool 
 }
 
 uint64_t MemoryCharges::LeftToTenant(const Member& member, int device) const {
-  if (tenant_bytes_ == 0 || member.tenant.empty() || device == quota::kHostMemory) {
+  if (tenant_bytes_ == 0 || member.tenant.empty() || device == quota::kHostMemory)
     return ~uint64_t{0};
-  }
   std::set<std::string> vgpus = {member.vgpu};
-  for (const auto& [worker, other] : members_) {
-    if (other.tenant == member.tenant) {
-      vgpus.insert(other.vgpu);
-    }
-  }
+  for (const auto& [worker, other] : members_)
+    if (other.tenant == member.tenant) vgpus.insert(other.vgpu);
   uint64_t left_bytes = tenant_bytes_;
-  for (const std::string& vgpu : vgpus) {
+  for (const std::string& vgpu : vgpus)
     left_bytes -= std::min(left_bytes, ledger_.usage(vgpu, device).charged_bytes);
-  }
   return left_bytes;
 }
 
@@ -137,31 +115,23 @@ quota::Usage MemoryCharges::UsageOf(const Member& member, int device) const {
 
 uint64_t MemoryCharges::charged_bytes(WorkerId worker, int device) const {
   const Member* member = FindMember(worker);
-  if (member == nullptr) {
-    return 0;
-  }
+  if (member == nullptr) return 0;
   auto charge = member->charges.find(device);
   return charge == member->charges.end() ? 0 : charge->second.bytes();
 }
 
 quota::Charge* MemoryCharges::Find(WorkerId worker, int device) {
   auto member = members_.find(worker);
-  if (member == members_.end()) {
-    return nullptr;
-  }
+  if (member == members_.end()) return nullptr;
   auto charge = member->second.charges.find(device);
   return charge == member->second.charges.end() ? nullptr : &charge->second;
 }
 
 uint64_t MemoryCharges::UnspentOf(WorkerId worker, int device) const {
   const Member* member = FindMember(worker);
-  if (member == nullptr) {
-    return 0;
-  }
+  if (member == nullptr) return 0;
   auto unspent = member->unspent_bytes.find(device);
-  if (unspent == member->unspent_bytes.end()) {
-    return 0;
-  }
+  if (unspent == member->unspent_bytes.end()) return 0;
   return std::min(unspent->second, charged_bytes(worker, device));  // no more than it can give back
 }
 
@@ -172,16 +142,13 @@ uint64_t MemoryCharges::UnspentByOthers(WorkerId worker, int device) const {
 
 uint64_t MemoryCharges::UnspentOfVgpu(const std::string& vgpu, int device) const {
   uint64_t total_bytes = 0;
-  for (const auto& [worker, member] : members_) {
+  for (const auto& [worker, member] : members_)
     total_bytes += member.vgpu == vgpu ? UnspentOf(worker, device) : 0;
-  }
   return total_bytes;
 }
 
 bool MemoryCharges::Recall(WorkerId worker, const control::Charge& charge, quota::Ns now) {
-  if (!RecallFrom(members_.at(worker).vgpu, charge.device, worker)) {
-    return false;
-  }
+  if (!RecallFrom(members_.at(worker).vgpu, charge.device, worker)) return false;
   waiting_.push_back({worker, charge, now + kRecallPatience});
   return true;
 }
@@ -191,27 +158,19 @@ bool MemoryCharges::Recall(WorkerId worker, const control::Charge& charge, quota
 bool MemoryCharges::RecallFrom(const std::string& vgpu, int device, WorkerId but_not) {
   const control::RecallCredit recall{.device = device, .bytes = ~0ull >> 1};
   bool asked = false;
-  for (const auto& [worker, member] : members_) {
-    if (worker != but_not && member.vgpu == vgpu && charged_bytes(worker, device) != 0) {
+  for (const auto& [worker, member] : members_)
+    if (worker != but_not && member.vgpu == vgpu && charged_bytes(worker, device) != 0)
       asked = hooks_.send(worker, recall) || asked;
-    }
-  }
   return asked;
 }
 
 quota::Charge MemoryCharges::ReserveUpTo(WorkerId worker, int device, uint64_t bytes) {
   const Member* member = FindMember(worker);
-  if (member == nullptr) {
-    return {};
-  }
+  if (member == nullptr) return {};
   uint64_t fits = std::min(bytes, UsageOf(*member, device).free_bytes());
-  if (fits < bytes && UnspentOfVgpu(member->vgpu, device) != 0) {
-    RecallFrom(member->vgpu, device);
-  }
+  if (fits < bytes && UnspentOfVgpu(member->vgpu, device) != 0) RecallFrom(member->vgpu, device);
   Result<quota::Charge> charged = ledger_.Reserve(member->vgpu, device, fits);
-  if (!charged.ok()) {
-    return {};
-  }
+  if (!charged.ok()) return {};
   hooks_.charged(device, ledger_.charged_on_device(device));
   return std::move(*charged);
 }
@@ -220,18 +179,15 @@ quota::Charge MemoryCharges::ReserveUpTo(WorkerId worker, int device, uint64_t b
 // machine answers late. What the asker's program was told is free should be there.
 bool MemoryCharges::RecallsAgain(Waiting* waiting, quota::Ns now) {
   const control::Charge& charge = waiting->charge;
-  if (charge.device == quota::kHostMemory || waiting->recalls >= kMaxRecalls) {
-    return false;
-  }
+  if (charge.device == quota::kHostMemory || waiting->recalls >= kMaxRecalls) return false;
   const std::string& vgpu = members_.at(waiting->worker).vgpu;
   const quota::Usage usage = ledger_.usage(vgpu, charge.device);
   const uint64_t unspent =
       std::min(UnspentByOthers(waiting->worker, charge.device), usage.charged_bytes);
   const uint64_t in_use = usage.charged_bytes - unspent;
   if (unspent == 0 || in_use > usage.quota_bytes || charge.bytes > usage.quota_bytes - in_use ||
-      !RecallFrom(vgpu, charge.device, waiting->worker)) {
+      !RecallFrom(vgpu, charge.device, waiting->worker))
     return false;
-  }
   ++waiting->recalls;
   waiting->until = now + kRecallPatience;
   return true;
@@ -240,16 +196,10 @@ bool MemoryCharges::RecallsAgain(Waiting* waiting, quota::Ns now) {
 void MemoryCharges::Tick(quota::Ns now) {
   std::vector<Waiting> all = std::exchange(waiting_, {});
   for (Waiting& waiting : all) {
-    if (FindMember(waiting.worker) == nullptr) {
-      continue;
-    }
+    if (FindMember(waiting.worker) == nullptr) continue;
     bool is_last_try = now >= waiting.until;
-    if (is_last_try && RecallsAgain(&waiting, now)) {
-      is_last_try = false;
-    }
-    if (!Answer(waiting.worker, waiting.charge, is_last_try)) {
-      waiting_.push_back(waiting);
-    }
+    if (is_last_try && RecallsAgain(&waiting, now)) is_last_try = false;
+    if (!Answer(waiting.worker, waiting.charge, is_last_try)) waiting_.push_back(waiting);
   }
 }
 

@@ -51,9 +51,7 @@ void Add(const SwapScheduler::Totals& some, SwapScheduler::Totals* all) {
 
 std::optional<SwapOptions> SwapOptionsOf(const ServeOptions& options,
                                          const ProbedDevices& devices) {
-  if (!options.swaps()) {
-    return std::nullopt;
-  }
+  if (!options.swaps()) return std::nullopt;
   SwapOptions swap;
   for (const DeviceSnapshot& device : devices.report.devices) {
     uint64_t reserve = ReserveOf(device.total_bytes, devices.choice.kind);
@@ -69,9 +67,7 @@ std::optional<SwapOptions> SwapOptionsOf(const ServeOptions& options,
 MemorySwapping::MemorySwapping(std::optional<SwapOptions> options, SwapScheduler::Ledger ledger,
                                Hooks hooks)
     : hooks_(std::move(hooks)) {
-  if (options) {
-    scheduler_.emplace(std::move(*options), std::move(ledger), hooks_.scheduler);
-  }
+  if (options) scheduler_.emplace(std::move(*options), std::move(ledger), hooks_.scheduler);
 }
 
 void MemorySwapping::Join(WorkerId worker, const std::string& vgpu, quota::Priority priority,
@@ -122,18 +118,14 @@ void MemorySwapping::Park(const control::Park& question, const std::string& vgpu
                   "this server swaps no memory: start it with --park-after or --oversubscribe");
   }
   Status parked = scheduler_->Park(vgpu, now);
-  if (!parked.ok()) {
-    return refuse(ChangeOutcome::kRefused, parked.message());
-  }
+  if (!parked.ok()) return refuse(ChangeOutcome::kRefused, parked.message());
   parkings_.push_back({question, vgpu});
 }
 
 void MemorySwapping::AnswerParked() {
   std::erase_if(parkings_, [this](const Parking& parking) {
     SwapScheduler::Parked parked = scheduler_->ParkedYet(parking.vgpu);
-    if (parked == SwapScheduler::Parked::kPending) {
-      return false;
-    }
+    if (parked == SwapScheduler::Parked::kPending) return false;
     control::QuotaReply answer{.id = parking.question.id};
     if (parked == SwapScheduler::Parked::kStayed) {
       answer.outcome = ChangeOutcome::kRefused;
@@ -178,9 +170,7 @@ void MemorySwapping::AnswerHeldOut() {
 }
 
 uint64_t MemorySwapping::BytesOut(WorkerId worker, int device, quota::Ns now) const {
-  if (!scheduler_) {
-    return 0;
-  }
+  if (!scheduler_) return 0;
   const std::vector<uint64_t> out = scheduler_->Of(worker, now).out_bytes;
   const auto index = static_cast<size_t>(device);
   return index < out.size() ? out[index] : 0;
@@ -188,9 +178,7 @@ uint64_t MemorySwapping::BytesOut(WorkerId worker, int device, quota::Ns now) co
 
 void MemorySwapping::PutVgpu(const std::vector<WorkerId>& members, quota::Ns now,
                              nlohmann::json* told) const {
-  if (!scheduler_) {
-    return;
-  }
+  if (!scheduler_) return;
   SwapScheduler::Totals out, in;
   quota::Ns waited = 0;
   bool waits = false;
@@ -205,10 +193,8 @@ void MemorySwapping::PutVgpu(const std::vector<WorkerId>& members, quota::Ns now
     waited += standing.waited_ns;
     Add(standing.out, &out);
     Add(standing.in, &in);
-    for (size_t device = 0; device < swapped.size() && device < standing.out_bytes.size();
-         ++device) {
+    for (size_t device = 0; device < swapped.size() && device < standing.out_bytes.size(); ++device)
       swapped[device] += standing.out_bytes[device];
-    }
   }
   (*told)["swaps_out"] = out.count;
   (*told)["swaps_in"] = in.count;
@@ -223,13 +209,10 @@ void MemorySwapping::PutVgpu(const std::vector<WorkerId>& members, quota::Ns now
 }
 
 void MemorySwapping::PutTotals(nlohmann::json* status) const {
-  if (!scheduler_) {
-    return;
-  }
+  if (!scheduler_) return;
   const SwapScheduler& swap = *scheduler_;
-  for (size_t i = 0; i < swap.options().budget_bytes.size(); ++i) {
+  for (size_t i = 0; i < swap.options().budget_bytes.size(); ++i)
     (*status)["devices"][i]["memory_resident_bytes"] = swap.resident_bytes(static_cast<int>(i));
-  }
   (*status)["swap"] = {
       {"host_bytes", swap.options().host_bytes}, {"host_used_bytes", swap.host_bytes_used()},
       {"outs", swap.totals_out().count},         {"ins", swap.totals_in().count},

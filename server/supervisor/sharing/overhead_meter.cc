@@ -28,32 +28,23 @@ void OverheadMeter::Join(WorkerId worker, int pid) {
 }
 
 void OverheadMeter::Tick(quota::Ns now) {
-  if (members_.empty() || now < ask_at_) {
-    return;
-  }
-  for (auto& [worker, member] : members_) {
-    for (int device = 0; device < devices_; ++device) {
+  if (members_.empty() || now < ask_at_) return;
+  for (auto& [worker, member] : members_)
+    for (int device = 0; device < devices_; ++device)
       member.on[static_cast<size_t>(device)].overhead.Before(hooks_.own_bytes(worker, device));
-    }
-  }
-  for (auto& answer : answers_) {
-    answer.clear();
-  }
+  for (auto& answer : answers_) answer.clear();
   waits_ = hooks_.ask(++question_);
   ask_at_ = now + kPatience;
 }
 
 void OverheadMeter::OnMessage(const control::ProcessMemory& part) {
-  if (waits_ && part.device >= 0 && part.device < devices_) {
+  if (waits_ && part.device >= 0 && part.device < devices_)
     answers_[static_cast<size_t>(part.device)][part.pid] += part.bytes;
-  }
 }
 
 void OverheadMeter::OnMessage(const control::ProcessMemoryEnd& end) {
   if (!waits_ || end.id != question_) {
-    for (auto& answer : answers_) {
-      answer.clear();  // of one that was given up, as its parts were
-    }
+    for (auto& answer : answers_) answer.clear();  // of one that was given up, as its parts were
     return;
   }
   waits_ = false;
@@ -78,30 +69,22 @@ void OverheadMeter::Settle(WorkerId worker, Member& member, int device) {
   OnDevice& on = member.on[index];
   uint64_t bytes = on.overhead.bytes();
   uint64_t& context = context_bytes_[index];
-  if (bytes != 0) {
-    context = context == 0 ? bytes : std::min(context, bytes);
-  }
-  if (!charges_) {
-    return;
-  }
+  if (bytes != 0) context = context == 0 ? bytes : std::min(context, bytes);
+  if (!charges_) return;
   uint64_t charged = on.charge.bytes();
-  if (charged > bytes) {
+  if (charged > bytes)
     on.charge.RefundSome(charged - bytes);
-  } else if (charged < bytes) {
+  else if (charged < bytes)
     on.charge.Merge(hooks_.charge(worker, device, bytes - charged));
-  }
 }
 
 void OverheadMeter::Expect(WorkerId worker, int device) {
   auto member = members_.find(worker);
-  if (!charges_ || member == members_.end() || device < 0 || device >= devices_) {
-    return;
-  }
+  if (!charges_ || member == members_.end() || device < 0 || device >= devices_) return;
   auto index = static_cast<size_t>(device);
   OnDevice& on = member->second.on[index];
-  if (!on.overhead.is_known() && on.charge.bytes() == 0 && context_bytes_[index] != 0) {
+  if (!on.overhead.is_known() && on.charge.bytes() == 0 && context_bytes_[index] != 0)
     on.charge.Merge(hooks_.charge(worker, device, context_bytes_[index]));
-  }
 }
 
 const OverheadMeter::OnDevice* OverheadMeter::Find(WorkerId worker, int device) const {

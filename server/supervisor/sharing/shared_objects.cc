@@ -32,28 +32,22 @@ size_t SharedObjects::MaxPerVgpu() {
 }
 
 SharedObjects::~SharedObjects() {
-  for (const auto& [token, object] : objects_) {
-    close_(object.descriptor);
-  }
+  for (const auto& [token, object] : objects_) close_(object.descriptor);
 }
 
 std::string SharedObjects::WhyNot(const std::string& vgpu, const quota::Charge* charge,
                                   const control::Share& message, int descriptor) const {
   auto own = by_vgpu_.find(vgpu);
-  if (descriptor < 0) {
-    return "the server has no descriptor left to share memory with";
-  }
+  if (descriptor < 0) return "the server has no descriptor left to share memory with";
   const size_t most = max_per_vgpu_();
-  if (own != by_vgpu_.end() && own->second >= most) {
+  if (own != by_vgpu_.end() && own->second >= most)
     return "a vGPU may share " + std::to_string(most) + " pieces of memory and events";
-  }
   if (objects_.size() >= kMaxVgpusFull * most) {
     return "the server's sessions share as many pieces of memory and events as it has descriptors "
            "for";
   }
-  if (message.bytes > (charge == nullptr ? 0 : charge->bytes())) {
+  if (message.bytes > (charge == nullptr ? 0 : charge->bytes()))
     return "what is to be shared was not charged";
-  }
   return "";
 }
 
@@ -106,29 +100,20 @@ void SharedObjects::Leave(WorkerId worker) {
 
 uint64_t SharedObjects::BytesHeldBy(WorkerId worker, int device) const {
   uint64_t bytes = 0;
-  for (const auto& [token, object] : objects_) {
+  for (const auto& [token, object] : objects_)
     bytes += object.device == device && object.holders.count(worker) != 0 ? object.bytes : 0;
-  }
   return bytes;
 }
 
 void SharedObjects::DropHolder(WorkerId worker, const ShareToken& token, bool all) {
   auto found = objects_.find(token);
-  if (found == objects_.end()) {
-    return;
-  }
+  if (found == objects_.end()) return;
   auto holder = found->second.holders.find(worker);
-  if (holder == found->second.holders.end()) {
-    return;
-  }
-  if (all || --holder->second == 0) {
-    found->second.holders.erase(holder);
-  }
+  if (holder == found->second.holders.end()) return;
+  if (all || --holder->second == 0) found->second.holders.erase(holder);
   if (found->second.holders.empty()) {
     close_(found->second.descriptor);
-    if (auto own = by_vgpu_.find(found->second.vgpu); --own->second == 0) {
-      by_vgpu_.erase(own);
-    }
+    if (auto own = by_vgpu_.find(found->second.vgpu); --own->second == 0) by_vgpu_.erase(own);
     objects_.erase(found);  // refunds
   }
 }

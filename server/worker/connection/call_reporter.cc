@@ -27,9 +27,7 @@ void Report(int listener) {
   for (;;) {
     seccomp_notif call{};
     if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &call) != 0) {
-      if (errno == EINTR || errno == ENOENT) {
-        continue;
-      }
+      if (errno == EINTR || errno == ENOENT) continue;
       return;
     }
     if (named.insert(call.data.nr).second) {

@@ -12,9 +12,7 @@ namespace farcall::server {
 
 Result<std::unique_ptr<Channel>> TakeConnection(int fd, std::span<const std::byte> state,
                                                 size_t ring_bytes) {
-  if (!IsRingState(state)) {
-    return AdoptChannel(fd, state);
-  }
+  if (!IsRingState(state)) return AdoptChannel(fd, state);
   Result<std::unique_ptr<Channel>> channel = ServeRings(fd, ring_bytes);
   if (!channel.ok()) {
     const Status& why = channel.status();

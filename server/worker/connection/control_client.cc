@@ -22,9 +22,7 @@ ControlClient::ControlClient(int fd) : fd_(fd) {
 
 template <typename Question>
 Result<typename Question::Reply> ControlClient::Ask(Question question, int send, int* received) {
-  if (received != nullptr) {
-    *received = -1;
-  }
+  if (received != nullptr) *received = -1;
   std::unique_lock lock(mutex_);
   question.id = ++last_id_;
   auto place = waiting_.emplace(question.id, Waiting()).first;
@@ -40,18 +38,13 @@ Result<typename Question::Reply> ControlClient::Ask(Question question, int send,
   std::optional<control::ToWorker> answer = std::move(place->second.answer);
   int descriptor = place->second.descriptor;
   waiting_.erase(place);
-  if (received != nullptr) {
+  if (received != nullptr)
     *received = descriptor;
-  } else if (descriptor >= 0) {
+  else if (descriptor >= 0)
     close(descriptor);
-  }
-  if (!answer) {
-    return Status(Code::kDisconnected, "the server is gone");
-  }
+  if (!answer) return Status(Code::kDisconnected, "the server is gone");
   auto* reply = std::get_if<typename Question::Reply>(&*answer);
-  if (reply == nullptr) {
-    return Status(Code::kInternal, "the server answered another question");
-  }
+  if (reply == nullptr) return Status(Code::kInternal, "the server answered another question");
   return std::move(*reply);
 }
 
@@ -82,33 +75,23 @@ bool ControlClient::NoteDeviceFull(int device, uint64_t bytes) {
 
 quota::Usage ControlClient::Query(int device) {
   auto answer = Ask(control::AskUsage{.device = device});
-  if (!answer.ok()) {
-    return {};
-  }
+  if (!answer.ok()) return {};
   return {answer->quota_bytes, answer->charged_bytes,
           std::min(answer->unspent_by_others_bytes, answer->charged_bytes)};
 }
 
 Status ControlClient::Share(int descriptor, int device, uint64_t bytes, ShareToken* token) {
   auto answer = Ask(control::Share{.device = device, .bytes = bytes}, descriptor);
-  if (!answer.ok()) {
-    return answer.status();
-  }
-  if (!answer->is_shared) {
-    return {Code::kUnavailable, answer->why};
-  }
+  if (!answer.ok()) return answer.status();
+  if (!answer->is_shared) return {Code::kUnavailable, answer->why};
   *token = answer->token;
   return {};
 }
 
 Status ControlClient::Redeem(const ShareToken& token, Shared* shared) {
   auto answer = Ask(control::Redeem{.token = token}, -1, &shared->descriptor);
-  if (!answer.ok()) {
-    return answer.status();
-  }
-  if (!answer->is_there || shared->descriptor < 0) {
-    return {Code::kUnavailable, answer->why};
-  }
+  if (!answer.ok()) return answer.status();
+  if (!answer->is_there || shared->descriptor < 0) return {Code::kUnavailable, answer->why};
   shared->device = answer->device;
   shared->bytes = answer->bytes;
   return {};
@@ -122,23 +105,16 @@ std::vector<ProcessUse> ControlClient::Processes(int device) {
   std::vector<ProcessUse> processes;
   for (;;) {
     auto answer = Ask(control::AskProcesses{.device = device, .known = processes.size()});
-    if (!answer.ok()) {
-      return processes;
-    }
-    for (const control::ProcessEntry& entry : answer->some.items) {
+    if (!answer.ok()) return processes;
+    for (const control::ProcessEntry& entry : answer->some.items)
       processes.push_back({entry.pid, entry.bytes});
-    }
-    if (answer->some.items.empty() || processes.size() >= answer->total) {
-      return processes;
-    }
+    if (answer->some.items.empty() || processes.size() >= answer->total) return processes;
   }
 }
 
 void ControlClient::Keep(const Hash256& hash, std::span<const std::byte> bytes) {
   const int file = MakeMemoryFile("farcall-image", bytes);
-  if (file < 0) {
-    return;  // the next session sends it again
-  }
+  if (file < 0) return;  // the next session sends it again
   (void)control::SendToSupervisor(fd_, control::KeepImage{.hash = hash}, {file});
   close(file);
 }
@@ -150,24 +126,17 @@ void ControlClient::NoteRead(const Hash256& hash, bool intact) {
 bool ControlClient::TakeAnswer(const control::ToWorker& message, std::vector<int>* descriptors) {
   const uint64_t id = std::visit(
       [](const auto& each) {
-        if constexpr (IsAnswer<std::remove_cvref_t<decltype(each)>>) {
+        if constexpr (IsAnswer<std::remove_cvref_t<decltype(each)>>)
           return each.id;
-        } else {
+        else
           return uint64_t{0};
-        }
       },
       message);
-  if (id == 0) {
-    return false;
-  }
+  if (id == 0) return false;
   std::lock_guard lock(mutex_);
   auto place = waiting_.find(id);
-  if (place == waiting_.end()) {
-    return true;
-  }
-  if (std::holds_alternative<control::ChargeReply>(message)) {
-    waiting_charges_.fetch_sub(1);
-  }
+  if (place == waiting_.end()) return true;
+  if (std::holds_alternative<control::ChargeReply>(message)) waiting_charges_.fetch_sub(1);
   place->second.answer = message;
   if (!descriptors->empty()) {
     place->second.descriptor = descriptors->back();

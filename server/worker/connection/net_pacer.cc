@@ -28,9 +28,7 @@ class PacedChannel final : public Channel {
 
   Result<size_t> TrySend(std::span<const std::span<const std::byte>> parts) override {
     size_t most = ended_.load() ? kUnlimited : pacer_.MayPass(is_log_);
-    if (most == 0) {
-      return size_t{0};
-    }
+    if (most == 0) return size_t{0};
     std::array<std::span<const std::byte>, 16> bounded;
     size_t count = 0;
     for (; count < parts.size() && count < bounded.size() && most != 0; ++count) {
@@ -38,32 +36,24 @@ class PacedChannel final : public Channel {
       most -= bounded[count].size();
     }
     Result<size_t> sent = channel_->TrySend({bounded.data(), count});
-    if (sent.ok()) {
-      pacer_.Passed(*sent, /*is_in=*/false);
-    }
+    if (sent.ok()) pacer_.Passed(*sent, /*is_in=*/false);
     return sent;
   }
   Result<size_t> TryReceive(std::span<std::byte> into) override {
     size_t most = ended_.load() ? kUnlimited : pacer_.MayPass(is_log_);
-    if (most == 0) {
-      return size_t{0};
-    }
+    if (most == 0) return size_t{0};
     Result<size_t> got = channel_->TryReceive(into.first(std::min(into.size(), most)));
-    if (got.ok()) {
-      pacer_.Passed(*got, /*is_in=*/true);
-    }
+    if (got.ok()) pacer_.Passed(*got, /*is_in=*/true);
     return got;
   }
   bool WaitReadable(Clock::time_point deadline, int wake_fd) override {
-    if (pacer_.MayPass(is_log_) == 0 && WaitBudget(deadline, wake_fd) != Waited::kReady) {
+    if (pacer_.MayPass(is_log_) == 0 && WaitBudget(deadline, wake_fd) != Waited::kReady)
       return ended_.load();
-    }
     return channel_->WaitReadable(deadline, wake_fd);
   }
   bool WaitWritable(Clock::time_point deadline) override {
-    if (pacer_.MayPass(is_log_) == 0 && WaitBudget(deadline, -1) != Waited::kReady) {
+    if (pacer_.MayPass(is_log_) == 0 && WaitBudget(deadline, -1) != Waited::kReady)
       return ended_.load();
-    }
     return channel_->WaitWritable(deadline);
   }
   void Close() override {
@@ -90,15 +80,9 @@ class PacedChannel final : public Channel {
     while (!ended_.load()) {
       std::array<pollfd, 2> fds = {{{pacer_.descriptor(), POLLIN, 0}, {wake_fd, POLLIN, 0}}};
       PollUntil({fds.data(), wake_fd < 0 ? 1u : 2u}, std::min(deadline, Clock::now() + kSlice));
-      if (fds[0].revents != 0) {
-        return Waited::kReady;
-      }
-      if (wake_fd >= 0 && fds[1].revents != 0) {
-        return Waited::kWoken;
-      }
-      if (Clock::now() >= deadline) {
-        return Waited::kTimeout;
-      }
+      if (fds[0].revents != 0) return Waited::kReady;
+      if (wake_fd >= 0 && fds[1].revents != 0) return Waited::kWoken;
+      if (Clock::now() >= deadline) return Waited::kTimeout;
     }
     return Waited::kWoken;
   }
@@ -129,17 +113,13 @@ std::unique_ptr<Channel> NetPacer::Pace(std::unique_ptr<Channel> channel, NetPac
 }
 
 void NetPacer::SetReady(bool ready) {
-  if (ready == std::exchange(is_ready_, ready)) {
-    return;
-  }
+  if (ready == std::exchange(is_ready_, ready)) return;
   eventfd_t count = 0;
   (void)(ready ? eventfd_write(ready_, 1) : eventfd_read(ready_, &count));
 }
 
 void NetPacer::Ask() {
-  if (!std::exchange(asked_, true)) {
-    ask_(control::WantNetBytes{});
-  }
+  if (!std::exchange(asked_, true)) ask_(control::WantNetBytes{});
 }
 
 void NetPacer::OnMessage(const control::NetLimit& message) {
@@ -159,46 +139,27 @@ void NetPacer::UpdateReady() {
   asked_ = false;
   bool ready = !limited_.load() || left_bytes_ > 0;
   SetReady(ready);
-  if (!ready) {
-    return Ask();
-  }
-  if (blocked_since_ != 0) {
-    waited_ns_ += now_() - std::exchange(blocked_since_, 0);
-  }
+  if (!ready) return Ask();
+  if (blocked_since_ != 0) waited_ns_ += now_() - std::exchange(blocked_since_, 0);
 }
 
 size_t NetPacer::MayPass(bool is_log) {
-  if (!limited_.load(std::memory_order_relaxed)) {
-    return kUnlimited;
-  }
+  if (!limited_.load(std::memory_order_relaxed)) return kUnlimited;
   std::lock_guard lock(mutex_);
-  if (!limited_.load()) {
-    return kUnlimited;
-  }
-  if (left_bytes_ > 0) {
-    return static_cast<size_t>(left_bytes_);
-  }
+  if (!limited_.load()) return kUnlimited;
+  if (left_bytes_ > 0) return static_cast<size_t>(left_bytes_);
   Ask();
-  if (is_log && left_bytes_ > -kLogDebtBytes) {
+  if (is_log && left_bytes_ > -kLogDebtBytes)
     return static_cast<size_t>(left_bytes_ + kLogDebtBytes);
-  }
-  if (blocked_since_ == 0) {
-    blocked_since_ = now_();
-  }
+  if (blocked_since_ == 0) blocked_since_ = now_();
   return 0;
 }
 
 void NetPacer::Passed(size_t bytes, bool is_in) {
-  if (bytes == 0) {
-    return;
-  }
+  if (bytes == 0) return;
   (is_in ? bytes_in_ : bytes_out_).fetch_add(bytes);
-  if (news_wanted_.load() && news_wanted_.exchange(false)) {
-    eventfd_write(news_, 1);
-  }
-  if (!limited_.load(std::memory_order_relaxed)) {
-    return;
-  }
+  if (news_wanted_.load() && news_wanted_.exchange(false)) eventfd_write(news_, 1);
+  if (!limited_.load(std::memory_order_relaxed)) return;
   std::lock_guard lock(mutex_);
   left_bytes_ -= static_cast<int64_t>(bytes);
   SetReady(!limited_.load() || left_bytes_ > 0);
@@ -218,9 +179,7 @@ std::optional<control::NetUse> NetPacer::Use() {
                             .sent_bytes = bytes_out_.load(),
                             .waited_ns = static_cast<uint64_t>(waited_ns_)};
   const uint64_t bytes = use.received_bytes + use.sent_bytes;
-  if (std::exchange(reported_bytes_, bytes) == bytes) {
-    return std::nullopt;
-  }
+  if (std::exchange(reported_bytes_, bytes) == bytes) return std::nullopt;
   return use;
 }
 

@@ -10,9 +10,7 @@ namespace farcall::server {
 void ReportSkipped(const DriverApi& api, int supervisor) {
   constexpr size_t kMaxNamed = 64;
   const auto skipped = SkippedKernels(api);
-  if (!skipped) {
-    return;
-  }
+  if (!skipped) return;
   control::Skipped rest{.kernel = "(others)"};
   for (size_t i = 0; i < skipped->size(); ++i) {
     const SkippedKernel& kernel = (*skipped)[i];
@@ -23,9 +21,7 @@ void ReportSkipped(const DriverApi& api, int supervisor) {
     (void)control::SendToSupervisor(
         supervisor, control::Skipped{.kernel = kernel.name, .launches = kernel.launches});
   }
-  if (rest.launches != 0) {
-    (void)control::SendToSupervisor(supervisor, rest);
-  }
+  if (rest.launches != 0) (void)control::SendToSupervisor(supervisor, rest);
 }
 
 }  // namespace farcall::server

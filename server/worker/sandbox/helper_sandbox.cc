@@ -51,9 +51,8 @@ Status ConfineHelperFiles(const HelperRules& own) {
   rules.Allow("/proc/self", Access::kReadWrite);
   for (const char* file : kNames) rules.Allow(file, Access::kRead);
   for (const char* file : kCertificates) rules.Allow(file, Access::kRead);
-  for (const char* name : kCertificateVariables) {
+  for (const char* name : kCertificateVariables)
     if (const char* file = std::getenv(name); file != nullptr) rules.Allow(file, Access::kRead);
-  }
   for (const std::string& file : own.readable) rules.Allow(file, Access::kRead);
   rules.Allow(own.writable, Access::kReadWrite);
   return rules.Enforce();
@@ -73,9 +72,7 @@ Status ConfineHelper(const HelperRules& rules) {
   rlimit none{0, 0};
   setrlimit(RLIMIT_CORE, &none);
   signal(SIGPIPE, SIG_IGN);
-  if (LandlockRules::Version() > 0) {
-    FARCALL_TRY(ConfineHelperFiles(rules));
-  }
+  if (LandlockRules::Version() > 0) FARCALL_TRY(ConfineHelperFiles(rules));
   // A port below 1024 for metrics.
   DropCapabilities(rules.uses_network ? uint64_t{1} << CAP_NET_BIND_SERVICE : 0);
   CallRules calls;
@@ -85,9 +82,8 @@ Status ConfineHelper(const HelperRules& rules) {
 }
 
 bool CanReadStill(const std::vector<std::string>& files) {
-  for (const std::string& file : files) {
+  for (const std::string& file : files)
     if (!CanRead(file.c_str())) return false;
-  }
   return CanRead(kResolver);
 }
 

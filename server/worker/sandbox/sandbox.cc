@@ -42,11 +42,8 @@ void EndWithParent() {
 }
 
 void DropCapabilities(uint64_t kept) {
-  for (int capability = 0; prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; ++capability) {
-    if ((kept >> capability & 1) == 0) {
-      prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
-    }
-  }
+  for (int capability = 0; prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; ++capability)
+    if ((kept >> capability & 1) == 0) prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
   prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct all[2] = {}, rest[2] = {};
@@ -60,15 +57,12 @@ void DropCapabilities(uint64_t kept) {
 
 Status EnterSandbox(const SandboxRules& rules) {
   const bool has_rules = LandlockRules::Version() > 0;
-  if (has_rules) {
+  if (has_rules)
     FARCALL_TRY(ConfineFiles(rules.files));
-  } else if (!rules.trust_tenants && !rules.is_only_tenant) {
+  else if (!rules.trust_tenants && !rules.is_only_tenant)
     return {Code::kUnavailable, kNoLandlock};
-  }
   DropCapabilities();
-  if (rules.debuggable) {
-    ShowMemory();
-  }
+  if (rules.debuggable) ShowMemory();
   CallRules calls;
   calls.sockets = rules.files.uses_ucx ? CallRules::Sockets::kUcx
                   : rules.files.is_mps ? CallRules::Sockets::kUnix

@@ -61,9 +61,7 @@ bool RemoveFolder(const std::string& path, size_t most_files) {
   if (folder < 0) return true;
   const std::vector<std::string> names = NamesIn(path, most_files);
   size_t removed = 0;
-  for (const std::string& name : names) {
-    removed += unlinkat(folder, name.c_str(), 0) == 0 ? 1 : 0;
-  }
+  for (const std::string& name : names) removed += unlinkat(folder, name.c_str(), 0) == 0 ? 1 : 0;
   close(folder);
   if (names.size() == most_files && removed != 0) return false;
   rmdir(path.c_str());
@@ -80,9 +78,8 @@ void RemoveDeadServers(const std::string& parent, time_t youngest_seconds) {
     struct stat status {};
     const bool is_ours = folder >= 0 && fstat(folder, &status) == 0 && status.st_uid == geteuid();
     if (is_ours && time(nullptr) - status.st_ctime >= youngest_seconds &&
-        flock(folder, LOCK_EX | LOCK_NB) == 0) {
+        flock(folder, LOCK_EX | LOCK_NB) == 0)
       RemoveServers(path);
-    }
     if (folder >= 0) close(folder);
   }
 }

@@ -245,9 +245,7 @@ class Program {
     Jump(BPF_JEQ, static_cast<uint32_t>(call), 0, static_cast<uint8_t>(count + 3));
     LoadArgument(argument);
     uint8_t left = count;
-    for (uint32_t value : values) {
-      Jump(BPF_JEQ, value, left--, 0);
-    }
+    for (uint32_t value : values) Jump(BPF_JEQ, value, left--, 0);
     Add(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
     Add(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr));
   }
@@ -347,9 +345,7 @@ void AllowSockets(Program* program, CallRules::Sockets sockets) {
     case CallRules::Sockets::kNetwork:
       program->AllowIf(SYS_socket, 0,
                        {AF_INET, AF_INET6, AF_NETLINK /* which addresses are here */});
-      for (int call : {SYS_connect, SYS_bind, SYS_listen}) {
-        program->Allow(call);
-      }
+      for (int call : {SYS_connect, SYS_bind, SYS_listen}) program->Allow(call);
       [[fallthrough]];
     case CallRules::Sockets::kAccept:
       program->Allow(SYS_accept);
@@ -359,17 +355,11 @@ void AllowSockets(Program* program, CallRules::Sockets sockets) {
 
 Program MakeProgram(const CallRules& rules) {
   Program program;
-  for (int call : kAllowed) {
-    program.Allow(call);
-  }
-  for (long call : kLandlock) {
-    program.Allow(call);
-  }
+  for (int call : kAllowed) program.Allow(call);
+  for (long call : kLandlock) program.Allow(call);
   program.Allow(kAccess2);
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-  for (int call : kSanitizers) {
-    program.Allow(call);
-  }
+  for (int call : kSanitizers) program.Allow(call);
 #endif
   const auto self = static_cast<uint32_t>(getpid());
   program.AllowThreads();
@@ -409,9 +399,8 @@ Status RefuseUnixSockets() {
   program.RefuseIf(SYS_socket, 0, AF_UNIX, Refusal(EACCES));
   program.Rest(SECCOMP_RET_ALLOW);
   sock_fprog filter = program.filter();
-  if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter) != 0) {
+  if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter) != 0)
     return {Code::kUnavailable, std::string("seccomp: ") + strerror(errno)};
-  }
   return {};
 }
 
@@ -420,9 +409,7 @@ Status FilterSystemCalls(const CallRules& rules) {
   sock_fprog filter = program.filter();
   const unsigned flags = rules.reports ? SECCOMP_FILTER_FLAG_NEW_LISTENER : 0;
   const long listener = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &filter);
-  if (listener < 0) {
-    return {Code::kUnavailable, std::string("seccomp: ") + strerror(errno)};
-  }
+  if (listener < 0) return {Code::kUnavailable, std::string("seccomp: ") + strerror(errno)};
   return rules.reports ? ReportSystemCalls(static_cast<int>(listener)) : Status();
 }
 

@@ -29,17 +29,13 @@ Status Write(const std::string& path, const std::string& text) {
   bool written =
       file >= 0 && write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   int error = errno;
-  if (file >= 0) {
-    close(file);
-  }
+  if (file >= 0) close(file);
   return written ? Status()
                  : Status(Code::kUnavailable, "cgroup: " + path + ": " + strerror(error));
 }
 
 Status MakeFolder(const std::string& path) {
-  if (mkdir(path.c_str(), 0755) == 0) {
-    return {};
-  }
+  if (mkdir(path.c_str(), 0755) == 0) return {};
   return {Code::kUnavailable, "cgroup: " + path + ": " + strerror(errno)};
 }
 
@@ -50,9 +46,7 @@ std::string Mount() {
     std::istringstream words(line);
     std::string device, path, kind;
     words >> device >> path >> kind;
-    if (kind == "cgroup2") {
-      return path;
-    }
+    if (kind == "cgroup2") return path;
   }
   return "";
 }
@@ -60,20 +54,15 @@ std::string Mount() {
 // This process's, as the kernel names it.
 std::string Own() {
   std::ifstream groups("/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {
-    if (line.rfind("0::", 0) == 0) {
-      return line.substr(3);
-    }
-  }
+  for (std::string line; std::getline(groups, line);)
+    if (line.rfind("0::", 0) == 0) return line.substr(3);
   return "/";
 }
 
 bool HasControllers(const std::string& path, std::string* lacking) {
   std::ifstream file(path + "/cgroup.controllers");
   std::string all, word;
-  while (file >> word) {
-    all += " " + word + " ";
-  }
+  while (file >> word) all += " " + word + " ";
   for (const char* name : {"memory", "pids", "cpu"}) {
     if (all.find(std::string(1, ' ').append(name).append(1, ' ')) == std::string::npos) {
       *lacking = name;
@@ -99,17 +88,14 @@ std::string FirstFolder(const std::string& controller) {
     std::istringstream words(line);
     std::string device, path, kind, options;
     words >> device >> path >> kind >> options;
-    if (kind == "cgroup" && Lists(options, controller)) {
-      mount = path;
-    }
+    if (kind == "cgroup" && Lists(options, controller)) mount = path;
   }
   std::ifstream groups("/proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) {  // number:controllers:path
     size_t first = line.find(':'), second = line.find(':', first + 1);
     if (second != std::string::npos &&
-        Lists(line.substr(first + 1, second - first - 1), controller)) {
+        Lists(line.substr(first + 1, second - first - 1), controller))
       own = line.substr(second + 1);
-    }
   }
   std::string folder = FolderIn(mount, own);
   return mount.empty() || own.empty() || access(folder.c_str(), W_OK) != 0 ? "" : folder;
@@ -119,13 +105,10 @@ std::vector<std::string> FirstFolders() {
   std::vector<std::string> folders;
   for (const char* controller : {"memory", "pids", "cpu"}) {
     folders.push_back(FirstFolder(controller));
-    if (folders.back().empty()) {
-      return {};
-    }
+    if (folders.back().empty()) return {};
   }
-  if (std::string freezer = FirstFolder("freezer"); !freezer.empty()) {
+  if (std::string freezer = FirstFolder("freezer"); !freezer.empty())
     folders.push_back(std::move(freezer));
-  }
   return folders;
 }
 
@@ -137,29 +120,20 @@ void RemoveThoseOfTheDead(const std::string& parent) {
   std::error_code failed;
   for (const fs::directory_entry& entry : fs::directory_iterator(parent, failed)) {
     std::string name = entry.path().filename();
-    if (name.rfind(kWorkersFolder, 0) != 0) {
-      continue;
-    }
+    if (name.rfind(kWorkersFolder, 0) != 0) continue;
     int pid = std::atoi(name.c_str() + sizeof(kWorkersFolder) - 1);
-    if (pid <= 0 || kill(pid, 0) == 0 || errno != ESRCH) {
-      continue;
-    }
-    for (const fs::directory_entry& group : fs::directory_iterator(entry.path(), failed)) {
-      if (group.is_directory(failed)) {
-        EndCgroup({group.path().string()});
-      }
-    }
+    if (pid <= 0 || kill(pid, 0) == 0 || errno != ESRCH) continue;
+    for (const fs::directory_entry& group : fs::directory_iterator(entry.path(), failed))
+      if (group.is_directory(failed)) EndCgroup({group.path().string()});
     rmdir(entry.path().c_str());
   }
 }
 
 void KillEach(const std::string& folder) {
   std::ifstream processes(folder + "/cgroup.procs");
-  for (pid_t pid = 0; processes >> pid;) {
-    if (pid > 1 && pid != getpid()) {  // 0: of another namespace
+  for (pid_t pid = 0; processes >> pid;)
+    if (pid > 1 && pid != getpid())  // 0: of another namespace
       kill(pid, SIGKILL);
-    }
-  }
 }
 
 // By the kernel at once; by an older one, while the group is frozen, so that none of it can make
@@ -170,9 +144,7 @@ void KillAll(const std::string& folder) {
     const char* freeze;
     const char* thaw;
   };
-  if (Write(folder + "/cgroup.kill", "1").ok()) {
-    return;
-  }
+  if (Write(folder + "/cgroup.kill", "1").ok()) return;
   for (const Freezer& freezer :
        {Freezer{"/cgroup.freeze", "1", "0"}, Freezer{"/freezer.state", "FROZEN", "THAWED"}}) {
     if (Write(folder + freezer.file, freezer.freeze).ok()) {
@@ -209,13 +181,11 @@ Status WorkerCgroups::Open() {
   std::string mount = Mount(), lacking;
   bool has_second = !mount.empty() && HasControllers(FolderIn(mount, Own()), &lacking);
   if (!has_second) {
-    if (std::vector<std::string> folders = FirstFolders(); !folders.empty()) {
+    if (std::vector<std::string> folders = FirstFolders(); !folders.empty())
       return OpenFirst(folders);
-    }
   }
-  if (mount.empty()) {
+  if (mount.empty())
     return {Code::kUnavailable, "cgroup: version 2 is not mounted on this machine"};
-  }
   return OpenAt(mount, Own());
 }
 
@@ -246,9 +216,7 @@ Status WorkerCgroups::OpenAt(const std::string& mount, const std::string& own) {
     FARCALL_TRY(Write(own_folder_ + "/cgroup.procs", pid));
   }
   Status passed = Write(parent + "/cgroup.subtree_control", kControllers);
-  if (!passed.ok()) {
-    return {passed.code(), passed.message() + " (are other processes in it?)"};
-  }
+  if (!passed.ok()) return {passed.code(), passed.message() + " (are other processes in it?)"};
   RemoveThoseOfTheDead(parent);
   std::string folder = parent + "/" + kWorkersFolder + pid;
   FARCALL_TRY(MakeFolder(folder));
@@ -257,12 +225,8 @@ Status WorkerCgroups::OpenAt(const std::string& mount, const std::string& own) {
 }
 
 WorkerCgroups::~WorkerCgroups() {
-  for (const auto& [vgpu, group] : groups_) {
-    EndCgroup(group.paths);
-  }
-  for (const std::string& folder : folders_) {
-    rmdir(folder.c_str());
-  }
+  for (const auto& [vgpu, group] : groups_) EndCgroup(group.paths);
+  for (const std::string& folder : folders_) rmdir(folder.c_str());
   if (!own_folder_.empty()) {
     (void)Write(before_ + "/cgroup.procs", std::to_string(getpid()));
     rmdir(own_folder_.c_str());
@@ -270,9 +234,7 @@ WorkerCgroups::~WorkerCgroups() {
 }
 
 Status WorkerCgroups::Add(const std::string& vgpu, pid_t worker, uint32_t share_milli) {
-  if (folders_.empty()) {
-    return {};
-  }
+  if (folders_.empty()) return {};
   Group& group = groups_[vgpu];
   Status added;
   if (group.workers == 0) {
@@ -280,31 +242,22 @@ Status WorkerCgroups::Add(const std::string& vgpu, pid_t worker, uint32_t share_
     std::string name = "/vgpu-" + std::to_string(++made_);
     for (const std::string& folder : folders_) {
       group.paths.push_back(folder + name);
-      if (added.ok()) {
-        added = MakeFolder(folder + name);
-      }
+      if (added.ok()) added = MakeFolder(folder + name);
     }
     uint32_t weight = share_milli == 0 ? kUsualWeight : std::max<uint32_t>(share_milli, 1);
-    for (const Setting& setting : SettingsOf(folders_.size() > 1, memory_bytes_, weight)) {
-      if (added.ok()) {
+    for (const Setting& setting : SettingsOf(folders_.size() > 1, memory_bytes_, weight))
+      if (added.ok())
         added = Write(group.paths[setting.folder] + "/" + setting.name, setting.value);
-      }
-    }
   }
   ++group.workers;
-  for (const std::string& path : group.paths) {
-    if (added.ok()) {
-      added = Write(path + "/cgroup.procs", std::to_string(worker));
-    }
-  }
+  for (const std::string& path : group.paths)
+    if (added.ok()) added = Write(path + "/cgroup.procs", std::to_string(worker));
   return added;
 }
 
 std::vector<std::string> WorkerCgroups::Drop(const std::string& vgpu) {
   auto found = groups_.find(vgpu);
-  if (found == groups_.end() || --found->second.workers != 0) {
-    return {};
-  }
+  if (found == groups_.end() || --found->second.workers != 0) return {};
   std::vector<std::string> paths = std::move(found->second.paths);
   groups_.erase(found);
   return paths;
@@ -313,9 +266,7 @@ std::vector<std::string> WorkerCgroups::Drop(const std::string& vgpu) {
 bool EndCgroup(const std::vector<std::string>& folders) {
   bool is_gone = true;
   for (const std::string& folder : folders) {
-    if (rmdir(folder.c_str()) == 0 || errno == ENOENT) {
-      continue;
-    }
+    if (rmdir(folder.c_str()) == 0 || errno == ENOENT) continue;
     KillAll(folder);
     is_gone = rmdir(folder.c_str()) == 0 && is_gone;
   }

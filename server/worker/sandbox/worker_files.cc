@@ -61,36 +61,29 @@ std::string Variable(const char* name) {
 void AddParent(const fs::path& file, std::vector<std::string>* files) {
   std::error_code error;
   const fs::path real = fs::canonical(file, error);
-  if (!error) {
-    files->push_back(real.parent_path().string());
-  }
+  if (!error) files->push_back(real.parent_path().string());
 }
 
 std::vector<std::string> DeviceNodes() {
   std::vector<std::string> nodes;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator("/dev", error)) {
-    if (entry.path().filename().string().rfind("nvidia", 0) == 0) {
+  for (const auto& entry : fs::directory_iterator("/dev", error))
+    if (entry.path().filename().string().rfind("nvidia", 0) == 0)
       nodes.push_back(entry.path().string());
-    }
-  }
   return nodes;
 }
 
 // A worker that is confined already, and is narrowed to its tenant, can list /dev no more.
 void AllowDevices(LandlockRules* rules) {
   static const std::vector<std::string> nodes = DeviceNodes();
-  for (const std::string& node : nodes) {
-    rules->Allow(node, Access::kDevice);
-  }
+  for (const std::string& node : nodes) rules->Allow(node, Access::kDevice);
 }
 
 // RDMA's device nodes, and the list of libibverbs' drivers.
 void AllowCards(LandlockRules* rules) {
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator("/dev/infiniband", error)) {
+  for (const auto& entry : fs::directory_iterator("/dev/infiniband", error))
     rules->Allow(entry.path().string(), Access::kDevice);
-  }
   rules->Allow("/etc/libibverbs.d", Access::kRead);
 }
 
@@ -130,45 +123,34 @@ std::vector<std::string> ProgramFiles() {
 }
 
 void AllowNodes(LandlockRules* rules) {
-  for (const char* node : kNodes) {
-    rules->Allow(node, Access::kDevice);
-  }
+  for (const char* node : kNodes) rules->Allow(node, Access::kDevice);
 }
 
 }  // namespace
 
 void AllowProgram(LandlockRules* rules) {
-  for (const std::string& file : ProgramFiles()) {
-    rules->Allow(file, Access::kRead);
-  }
+  for (const std::string& file : ProgramFiles()) rules->Allow(file, Access::kRead);
   AllowNodes(rules);
 }
 
 void ForgetKernelCaches() {
-  for (const char* name : kCacheVariables) {
-    setenv(name, "", 1);
-  }
+  for (const char* name : kCacheVariables) setenv(name, "", 1);
 }
 
 std::vector<std::string> ReadableFiles(const std::string& device_path) {
   std::vector<std::string> files = ProgramFiles();
-  for (const auto& folders : {LibraryFolders(), ToolkitFolders()}) {
+  for (const auto& folders : {LibraryFolders(), ToolkitFolders()})
     files.insert(files.end(), folders.begin(), folders.end());
-  }
   // lib/python3.x/site-packages/nvidia/<name>: pip's records stand beside nvidia, and a search
   // lists lib.
   for (const fs::path folder : PackageFolders()) {
     const fs::path site = folder.parent_path().parent_path();
     files.push_back(site.parent_path().parent_path().string());
   }
-  if (device_path.find('/') != std::string::npos) {
-    AddParent(device_path, &files);
-  }
-  for (const char* name : {"FARCALL_PTXJIT", "FARCALL_CPU_PROFILE", "FARCALL_DRY_PROFILE"}) {
-    if (const std::string path = Variable(name); path.find('/') != std::string::npos) {
+  if (device_path.find('/') != std::string::npos) AddParent(device_path, &files);
+  for (const char* name : {"FARCALL_PTXJIT", "FARCALL_CPU_PROFILE", "FARCALL_DRY_PROFILE"})
+    if (const std::string path = Variable(name); path.find('/') != std::string::npos)
       AddParent(path, &files);
-    }
-  }
   // UCX's folder is lib beside what it was packed with; or its library is named.
   if (const std::string path = Variable("FARCALL_UCX_PATH"); !path.empty()) {
     std::error_code error;
@@ -179,9 +161,8 @@ std::vector<std::string> ReadableFiles(const std::string& device_path) {
       AddParent(folder, &files);
     }
   }
-  if (const std::string path = Variable("FARCALL_IBVERBS_PATH"); !path.empty()) {
+  if (const std::string path = Variable("FARCALL_IBVERBS_PATH"); !path.empty())
     AddParent(path, &files);
-  }
   std::sort(files.begin(), files.end());
   files.erase(std::unique(files.begin(), files.end()), files.end());
   return files;
@@ -189,15 +170,12 @@ std::vector<std::string> ReadableFiles(const std::string& device_path) {
 
 std::vector<int> OpenAllCaches(const std::string& kernel_variable) {
   std::vector<std::string> folders = {ImageBaseDirectory()};
-  if (const std::string chosen = Variable(kernel_variable.c_str()); !chosen.empty()) {
+  if (const std::string chosen = Variable(kernel_variable.c_str()); !chosen.empty())
     folders.push_back(chosen + "/tenants");
-  }
   std::vector<int> caches;
-  for (const std::string& folder : folders) {
-    if (const int fd = open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC); fd >= 0) {
+  for (const std::string& folder : folders)
+    if (const int fd = open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC); fd >= 0)
       caches.push_back(fd);
-    }
-  }
   return caches;
 }
 
@@ -213,9 +191,7 @@ WorkerFiles TakeFiles(const WorkerSetup& setup, std::span<const int> folders) {
   WorkerFiles files;
   files.readable = setup.readable;
   const size_t images = setup.has_images ? 1 : 0;
-  if (setup.has_images && !folders.empty()) {
-    files.images = folders[0];
-  }
+  if (setup.has_images && !folders.empty()) files.images = folders[0];
   if (!setup.kernel_variable.empty() && images < folders.size()) {
     // At a number that a worker which was started before knows already.
     files.kernels = dup3(folders[images], kKernelsDescriptor, O_CLOEXEC);
@@ -236,9 +212,7 @@ Status ConfineFiles(const WorkerFiles& files) {
   // UCX listens and connects at ports that nobody knows before.
   LandlockRules rules(files.uses_ucx ? LandlockRules::Isolation::kProcesses
                                      : LandlockRules::Isolation::kAll);
-  for (const std::string& file : files.readable) {
-    rules.Allow(file, Access::kRead);
-  }
+  for (const std::string& file : files.readable) rules.Allow(file, Access::kRead);
   AllowNodes(&rules);
   AllowDevices(&rules);
   // Held open for good: a rule is of the folder as the kernel has it in memory, and what nobody
@@ -246,22 +220,16 @@ Status ConfineFiles(const WorkerFiles& files) {
   static const int self = open("/proc/self", O_PATH | O_CLOEXEC | O_DIRECTORY);
   (void)self;
   rules.Allow("/proc/self", Access::kReadWrite);  // names of threads are written there
-  if (files.uses_ucx || files.uses_verbs) {
-    AllowCards(&rules);
-  }
-  if (files.uses_ucx) {
+  if (files.uses_ucx || files.uses_verbs) AllowCards(&rules);
+  if (files.uses_ucx)
     rules.Allow("/proc/sys/net/core", Access::kRead);  // how long a queue of connections may be
-  }
-  for (int cache : files.caches) {
-    rules.Allow(cache, Access::kReadWrite);
-  }
+  for (int cache : files.caches) rules.Allow(cache, Access::kReadWrite);
   rules.Allow(files.images, Access::kRead);
   rules.Allow(files.kernels, Access::kReadWrite);
   // Events that the CPU device shares between processes.
   rules.Allow(files.shared_folder, Access::kFiles);
-  if (files.is_mps || files.trusts_tenants) {
+  if (files.is_mps || files.trusts_tenants)
     rules.Allow("/dev/shm", Access::kReadWrite);  // a client and its daemon meet there
-  }
   if (files.is_mps) {
     AllowWritable(&rules, Variable("CUDA_MPS_PIPE_DIRECTORY"));
     AllowWritable(&rules, Variable("CUDA_MPS_LOG_DIRECTORY"));

@@ -36,14 +36,10 @@ Result<uid_t> ParseUser(std::string_view text, std::string_view whole) {
 Result<UserRange> ParseUserRange(std::string_view text) {
   size_t dash = text.find('-');
   Result<uid_t> first = ParseUser(text.substr(0, dash), text);
-  if (!first.ok()) {
-    return first.status();
-  }
+  if (!first.ok()) return first.status();
   Result<uid_t> last =
       dash == text.npos ? Result<uid_t>(*first) : ParseUser(text.substr(dash + 1), text);
-  if (!last.ok()) {
-    return last.status();
-  }
+  if (!last.ok()) return last.status();
   if (*last < *first || *last - *first >= kMaxUsers) {
     return Status(Code::kInvalid, Quoted(text) + ": a range of 1 to " + std::to_string(kMaxUsers) +
                                       " ids, the lowest first");
@@ -93,26 +89,15 @@ Status BecomeUser(uid_t user) {
   };
   rlimit threads{kMaxThreads, kMaxThreads};
   setrlimit(RLIMIT_NPROC, &threads);
-  if (chdir("/") != 0) {
-    return failed("chdir");
-  }
-  if (setgroups(0, nullptr) != 0) {
-    return failed("setgroups");
-  }
-  if (setresgid(user, user, user) != 0) {
-    return failed("setresgid");
-  }
-  if (setresuid(user, user, user) != 0) {
-    return failed("setresuid");
-  }
-  if (setuid(0) == 0 || setgid(0) == 0) {
+  if (chdir("/") != 0) return failed("chdir");
+  if (setgroups(0, nullptr) != 0) return failed("setgroups");
+  if (setresgid(user, user, user) != 0) return failed("setresgid");
+  if (setresuid(user, user, user) != 0) return failed("setresuid");
+  if (setuid(0) == 0 || setgid(0) == 0)
     return {Code::kUnavailable, "user " + std::to_string(user) + ": privileges came back"};
-  }
   // It has no home: what it kept there would be the next tenant's that gets this id. Its tenant's
   // caches come by descriptors.
-  for (const char* name : {"HOME", "XDG_CACHE_HOME", "FARCALL_CACHE_DIR"}) {
-    unsetenv(name);
-  }
+  for (const char* name : {"HOME", "XDG_CACHE_HOME", "FARCALL_CACHE_DIR"}) unsetenv(name);
   return {};
 }
 

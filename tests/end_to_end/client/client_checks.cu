@@ -232,9 +232,8 @@ static void Rectangles() {
   CHECK(cudaMemcpy2D(part.data(), 10 * sizeof(int),
                      reinterpret_cast<char*>(device) + 5 * pitch + 7 * sizeof(int), pitch,
                      10 * sizeof(int), 20, cudaMemcpyDeviceToHost));
-  for (int y = 0; y < 20; ++y) {
+  for (int y = 0; y < 20; ++y)
     for (int x = 0; x < 10; ++x) EXPECT(part[y * 10 + x] == (y + 5) * kWidth + x + 7);
-  }
 }
 
 static void PointerQuestions() {

@@ -44,9 +44,8 @@ constexpr size_t kMaxUrl = 100;
 
 Result<std::unique_ptr<ApartServer>> ApartServer::Start(const std::string& device_path) {
   int sockets[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0) {
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0)
     return Status(Code::kUnavailable, "socketpair failed");
-  }
   std::unique_ptr<ApartServer> self(new ApartServer);
   self->child_ = fork();
   if (self->child_ == 0) {
@@ -56,9 +55,8 @@ Result<std::unique_ptr<ApartServer>> ApartServer::Start(const std::string& devic
   close(sockets[1]);
   self->socket_ = sockets[0];
   char url[kMaxUrl] = {};
-  if (self->child_ < 0 || read(self->socket_, url, sizeof(url)) != sizeof(url)) {
+  if (self->child_ < 0 || read(self->socket_, url, sizeof(url)) != sizeof(url))
     return Status(Code::kUnavailable, "the server's process did not start");
-  }
   self->url_ = url;
   return self;
 }
@@ -70,9 +68,7 @@ ApartServer::~ApartServer() {
 int ApartServer::Ask(char command) {
   std::lock_guard lock(mutex_);
   int answer = -1;
-  if (write(socket_, &command, 1) != 1 || read(socket_, &answer, sizeof(answer)) < 0) {
-    return -1;
-  }
+  if (write(socket_, &command, 1) != 1 || read(socket_, &answer, sizeof(answer)) < 0) return -1;
   return answer;
 }
 
@@ -85,16 +81,13 @@ int ApartServer::resumes() {
 }
 
 Status ApartServer::Join() {
-  if (child_ < 0) {
-    return {};
-  }
+  if (child_ < 0) return {};
   close(socket_);
   int status = 0;
   pid_t ended = waitpid(child_, &status, 0);
   child_ = -1;
-  if (ended < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+  if (ended < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
     return {Code::kUnavailable, "the server's process ended with status " + std::to_string(status)};
-  }
   return {};
 }
 

@@ -98,9 +98,7 @@ TEST(InprocGraphs, ReplaysReadAndWriteHostMemoryWhileTheLinkIsCut) {
       for (uint32_t replay = 0; replay < 12 && !::testing::Test::HasFailure(); ++replay) {
         CUstream stream = replay % 3 == 0 ? shared : own;
         uint32_t value = 1000 * static_cast<uint32_t>(thread) + replay;
-        if (replay % 4 == 1) {
-          ASSERT_OK(graph.SetAdded(replay));
-        }
+        if (replay % 4 == 1) ASSERT_OK(graph.SetAdded(replay));
         uint32_t added = replay < 1 ? 1 : (replay - 1) / 4 * 4 + 1;
         graph.Fill(value);
         ASSERT_OK(graph.Launch(stream));

@@ -87,9 +87,7 @@ void Process::SetUp() {
 }
 
 void Process::TearDown() {
-  if (client::CurrentSession() == nullptr) {
-    return;
-  }
+  if (client::CurrentSession() == nullptr) return;
   EXPECT_OK(cuModuleUnload(module));
   EXPECT_OK(cuDevicePrimaryCtxRelease_v2(0));
   client::CurrentSession()->Leave(CUDA_ERROR_DEINITIALIZED);
@@ -114,9 +112,7 @@ void RunThreads(const std::function<void(int)>& body) {
       EXPECT_OK(cuCtxSetCurrent(nullptr));
     });
   }
-  for (std::thread& thread : threads) {
-    thread.join();
-  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 }  // namespace farcall::inproc_test

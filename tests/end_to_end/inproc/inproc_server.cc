@@ -44,28 +44,22 @@ CUresult (*g_reserve)(CUdeviceptr*, size_t, size_t, CUdeviceptr, unsigned long l
 // device's at the same address.
 CUresult ReserveOverClients(CUdeviceptr* base, size_t bytes, size_t align, CUdeviceptr hint,
                             unsigned long long flags) {
-  if (hint != 0) {
-    munmap(reinterpret_cast<void*>(hint), bytes);
-  }
+  if (hint != 0) munmap(reinterpret_cast<void*>(hint), bytes);
   return g_reserve(base, bytes, align, hint, flags);
 }
 
 std::vector<uint8_t> SupportedCalls() {
   std::vector<uint8_t> bitmap((server::kDispatchRows + 7) / 8, 0);
-  for (uint16_t id = 0; id < server::kDispatchRows; ++id) {
-    if (server::kDispatchTable[id].serve != nullptr) {
+  for (uint16_t id = 0; id < server::kDispatchRows; ++id)
+    if (server::kDispatchTable[id].serve != nullptr)
       bitmap[id / 8] |= static_cast<uint8_t>(1u << (id % 8));
-    }
-  }
   return bitmap;
 }
 
 }  // namespace
 
 Status OpenBroker::Charge(int, uint64_t bytes) {
-  if (charged_.fetch_add(bytes) + bytes <= total_bytes_) {
-    return {};
-  }
+  if (charged_.fetch_add(bytes) + bytes <= total_bytes_) return {};
   charged_ -= bytes;
   return {Code::kQuotaExceeded, "the device is full"};
 }
@@ -82,13 +76,9 @@ Result<std::unique_ptr<InprocServer>> InprocServer::Start(const std::string& dev
                                                           const std::string& url) {
   std::unique_ptr<InprocServer> self(new InprocServer);
   Status loaded = server::LoadDeviceLibrary(device_path, &self->api_);
-  if (!loaded.ok()) {
-    return loaded;
-  }
+  if (!loaded.ok()) return loaded;
   Result<server::DeviceReport> report = server::ReportDevices(self->api_);
-  if (!report.ok()) {
-    return report.status();
-  }
+  if (!report.ok()) return report.status();
   self->report_ = *report;
   self->broker_ = std::make_unique<OpenBroker>(report->devices[0].total_bytes);
   if (url == kInprocUrl) {
@@ -99,14 +89,10 @@ Result<std::unique_ptr<InprocServer>> InprocServer::Start(const std::string& dev
       false, [self = self.get()](std::unique_ptr<Channel> channel, const ReceivedHello& heard,
                                  const Listener&) { self->Admit(std::move(channel), heard); });
   Result<std::unique_ptr<Listener>> listener = Listen(url);
-  if (!listener.ok()) {
-    return listener.status();
-  }
+  if (!listener.ok()) return listener.status();
   self->url_ = (*listener)->Url();
   self->handshakes_->Listen(std::move(*listener));
-  if (Status started = self->handshakes_->Start(); !started.ok()) {
-    return started;
-  }
+  if (Status started = self->handshakes_->Start(); !started.ok()) return started;
   return self;
 }
 
@@ -128,11 +114,10 @@ void InprocServer::Admit(std::unique_ptr<Channel> channel, const ReceivedHello& 
   std::shared_ptr<Channel> shared = std::move(channel);
   connections_.push_back(shared);
   auto lent = std::make_unique<SharedChannel>(std::move(shared));
-  if (is_new) {
+  if (is_new)
     Open(std::move(lent), hello, keys->answer);
-  } else {
+  else
     Attach(std::move(lent), hello, keys->answer);
-  }
 }
 
 void InprocServer::Open(std::unique_ptr<Channel> channel, const Hello& hello,
@@ -151,9 +136,7 @@ void InprocServer::Open(std::unique_ptr<Channel> channel, const Hello& hello,
   options.lanes = kLanes;
   session_ = std::make_unique<server::SessionLoop>(api_, options, *broker_);
   welcome_.device_window = session_->session().ReserveWindow(hello.device_windows);
-  if (!SendWelcome(*channel, answer, welcome_, Soon()).ok()) {
-    return;
-  }
+  if (!SendWelcome(*channel, answer, welcome_, Soon()).ok()) return;
   session_->link().AttachLog(std::move(channel), 0, 0);
   issue_ = std::thread([this, session = session_.get()] { ended_ = session->Run(); });
 }
@@ -165,9 +148,7 @@ void InprocServer::Attach(std::unique_ptr<Channel> channel, const Hello& hello,
   welcome.devices.clear();
   welcome.received_seq = link.received_seq();
   welcome.received_chunks = link.chunks_received();
-  if (!SendWelcome(*channel, answer, welcome, Soon()).ok()) {
-    return;
-  }
+  if (!SendWelcome(*channel, answer, welcome, Soon()).ok()) return;
   if (hello.role == LinkRole::kLane) {
     link.AttachLane(hello.lane, std::move(channel));
   } else {
@@ -182,11 +163,8 @@ void InprocServer::Cut() {
     std::lock_guard lock(mutex_);
     connections.swap(connections_);
   }
-  for (const std::weak_ptr<Channel>& connection : connections) {
-    if (std::shared_ptr<Channel> channel = connection.lock()) {
-      channel->Close();
-    }
-  }
+  for (const std::weak_ptr<Channel>& connection : connections)
+    if (std::shared_ptr<Channel> channel = connection.lock()) channel->Close();
 }
 
 int InprocServer::resumes() {
@@ -200,9 +178,7 @@ Status InprocServer::Join() {
     std::lock_guard lock(mutex_);  // a thread of handshakes_ made it
     issue = std::move(issue_);
   }
-  if (issue.joinable()) {
-    issue.join();
-  }
+  if (issue.joinable()) issue.join();
   handshakes_->Stop();
   std::lock_guard lock(mutex_);
   session_.reset();

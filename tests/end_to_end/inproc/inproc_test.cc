@@ -30,9 +30,8 @@ void Round(int thread, int round, std::atomic<int>* host_calls) {
   ASSERT_OK(cuEventRecord(timed, second));
   ASSERT_OK(cuStreamWaitEvent(stream, timed, 0));
   ASSERT_OK(cuMemcpyHtoDAsync_v2(at, sent.data(), count * 4, stream));
-  for (uint32_t i = 1; i <= 3; ++i) {
+  for (uint32_t i = 1; i <= 3; ++i)
     ASSERT_OK(LaunchAdd(Process::add, at, static_cast<uint32_t>(count), i, stream));
-  }
   auto count_call = [](void* calls) { static_cast<std::atomic<int>*>(calls)->fetch_add(1); };
   ASSERT_OK(cuLaunchHostFunc(stream, count_call, host_calls));
   ASSERT_OK(cuEventRecord(event, stream));
@@ -44,9 +43,8 @@ void Round(int thread, int round, std::atomic<int>* host_calls) {
   ASSERT_OK(cuStreamSynchronize(second));
   ASSERT_OK(cuEventSynchronize(event));
   ASSERT_OK(cuEventQuery(event));
-  for (size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < count; ++i)
     ASSERT_EQ(got[i], sent[i] + 6) << "word " << i << " of thread " << thread;
-  }
   ASSERT_OK(cuMemFreeAsync(copy, second));
   ASSERT_OK(cuMemFree_v2(at));
   ASSERT_OK(cuEventDestroy_v2(event));
@@ -59,9 +57,8 @@ TEST(Inproc, ManyThreadsUseStreamsEventsCopiesAndCallbacks) {
   constexpr int kRounds = 40;
   std::atomic<int> host_calls{0};
   RunThreads([&](int thread) {
-    for (int round = 0; round < kRounds && !::testing::Test::HasFailure(); ++round) {
+    for (int round = 0; round < kRounds && !::testing::Test::HasFailure(); ++round)
       Round(thread, round, &host_calls);
-    }
   });
   EXPECT_OK(cuCtxSynchronize());
   EXPECT_EQ(host_calls, kThreads * kRounds);
@@ -74,9 +71,7 @@ TEST(Inproc, WorkGoesOnWhileTheLinkIsCut) {
     for (int round = 0; round < kRounds && !::testing::Test::HasFailure(); ++round) {
       Round(thread, round, &host_calls);
       // The other threads are amid theirs.
-      if (done.fetch_add(1) % kRoundsOfACut == 0) {
-        Process::server->Cut();
-      }
+      if (done.fetch_add(1) % kRoundsOfACut == 0) Process::server->Cut();
     }
   });
   EXPECT_OK(cuCtxSynchronize());
@@ -96,16 +91,12 @@ TEST(Inproc, ThreadsShareAStreamAndTheLegacyOne) {
       // Half on the shared stream, half on the legacy one, which waits for it and it for that.
       CUstream stream = (thread + round) % 2 == 0 ? shared : CU_STREAM_LEGACY;
       ASSERT_OK(LaunchAdd(Process::add, at, 256, 1, stream));
-      if (round % 8 == 7) {
-        ASSERT_OK(cuStreamSynchronize(stream));
-      }
+      if (round % 8 == 7) ASSERT_OK(cuStreamSynchronize(stream));
     }
   });
   std::vector<uint32_t> got(256);
   ASSERT_OK(cuMemcpyDtoH_v2(got.data(), at, got.size() * 4));
-  for (uint32_t word : got) {
-    ASSERT_EQ(word, uint32_t{kThreads * kRounds});
-  }
+  for (uint32_t word : got) ASSERT_EQ(word, uint32_t{kThreads * kRounds});
   EXPECT_OK(cuStreamDestroy_v2(shared));
   EXPECT_OK(cuMemFree_v2(at));
 }
@@ -160,15 +151,11 @@ TEST(Inproc, GraphsAreCapturedAndLaunchedByEachThread) {
     ASSERT_OK(LaunchAdd(Process::add, at, 128, 10, stream));
     ASSERT_OK(cuStreamEndCapture(stream, &graph));
     ASSERT_OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
-    for (int i = 0; i < 5; ++i) {
-      ASSERT_OK(cuGraphLaunch(exec, stream));
-    }
+    for (int i = 0; i < 5; ++i) ASSERT_OK(cuGraphLaunch(exec, stream));
     std::vector<uint32_t> got(128);
     ASSERT_OK(cuMemcpyDtoHAsync_v2(got.data(), at, got.size() * 4, stream));
     ASSERT_OK(cuStreamSynchronize(stream));
-    for (uint32_t word : got) {
-      ASSERT_EQ(word, 5u * static_cast<uint32_t>(thread + 11));
-    }
+    for (uint32_t word : got) ASSERT_EQ(word, 5u * static_cast<uint32_t>(thread + 11));
     ASSERT_OK(cuGraphExecDestroy(exec));
     ASSERT_OK(cuGraphDestroy(graph));
     ASSERT_OK(cuStreamDestroy_v2(stream));

@@ -177,9 +177,7 @@ TEST(InprocUploads, AnotherThreadPollsTheEventAndTheSourceIsFreeThen) {
         poller.Give(lane.event());
         // Batches fill and are sent while the other thread asks.
         for (int launches = 0; !poller.Done(); ++launches) {
-          if (launches < 200) {
-            ASSERT_OK(lane.AddNothing());
-          }
+          if (launches < 200) ASSERT_OK(lane.AddNothing());
           std::this_thread::yield();
         }
         lane.ExpectAll(2 * again + 1);

@@ -109,9 +109,7 @@ API cuMemAddressReserve(CUdeviceptr* base, size_t bytes, size_t, CUdeviceptr hin
                         unsigned long long) {
   void* got = mmap(reinterpret_cast<void*>(hint), bytes, PROT_NONE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-  if (got == MAP_FAILED) {
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
+  if (got == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
   *base = reinterpret_cast<CUdeviceptr>(got);
   return CUDA_SUCCESS;
 }
@@ -226,12 +224,9 @@ API cuLaunchHostFunc(CUstream, CUhostFn function, void* data) {
 }
 
 API cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned, CUjit_option*, void**) {
-  if (std::strstr(static_cast<const char*>(image), "crash") != nullptr) {
-    std::abort();
-  }
-  if (std::strstr(static_cast<const char*>(image), "broken") != nullptr) {
+  if (std::strstr(static_cast<const char*>(image), "crash") != nullptr) std::abort();
+  if (std::strstr(static_cast<const char*>(image), "broken") != nullptr)
     return CUDA_ERROR_INVALID_PTX;
-  }
   *module = NewHandle<CUmodule>();
   return CUDA_SUCCESS;
 }
@@ -239,9 +234,7 @@ API cuModuleUnload(CUmodule) {
   return CUDA_SUCCESS;
 }
 API cuModuleGetFunction(CUfunction* function, CUmodule, const char* name) {
-  if (std::strcmp(name, "fill") != 0) {
-    return CUDA_ERROR_NOT_FOUND;
-  }
+  if (std::strcmp(name, "fill") != 0) return CUDA_ERROR_NOT_FOUND;
   *function = NewHandle<CUfunction>();
   return CUDA_SUCCESS;
 }
@@ -251,25 +244,20 @@ API cuFuncGetAttribute(int* value, CUfunction_attribute, CUfunction) {
 }
 API cuFuncGetParamInfo(CUfunction, size_t index, size_t* offset, size_t* bytes) {
   static constexpr size_t kOffsets[] = {0, 8, 12}, kBytes[] = {8, 4, 4};
-  if (index >= 3) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (index >= 3) return CUDA_ERROR_INVALID_VALUE;
   *offset = kOffsets[index];
   *bytes = kBytes[index];
   return CUDA_SUCCESS;
 }
 API cuLaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned block, unsigned, unsigned,
                    unsigned, CUstream, void**, void** extra) {
-  if (block > 1024) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (block > 1024) return CUDA_ERROR_INVALID_VALUE;
   struct {
     uint64_t at;
     uint32_t count, value;
   } parameters;
   std::memcpy(&parameters, extra[1], sizeof(parameters));
-  for (uint32_t i = 0; i < parameters.count; ++i) {
+  for (uint32_t i = 0; i < parameters.count; ++i)
     reinterpret_cast<uint32_t*>(parameters.at)[i] = parameters.value;
-  }
   return CUDA_SUCCESS;
 }

@@ -20,9 +20,7 @@ struct HostileInput {
 
 Builder Numbers(std::initializer_list<uint64_t> values) {
   Builder body;
-  for (uint64_t value : values) {
-    body.Put<uint64_t>(value);
-  }
+  for (uint64_t value : values) body.Put<uint64_t>(value);
   return body;
 }
 
@@ -83,10 +81,9 @@ const HostileInput kHostileInputs[] = {
     {"CreditReturnedTwice",
      [](RawClient& client) {
        Window credit = client.NeedCredit(2 * kMiB);
-       for (int i = 0; i < 2; ++i) {
+       for (int i = 0; i < 2; ++i)
          client.Send(static_cast<uint16_t>(SessionCall::kReturnCredit),
                      Numbers({0, credit.base, credit.bytes}));
-       }
      }},
     {"AttributeCountOfBillions",
      [](RawClient& client) {
@@ -346,9 +343,7 @@ TEST(Server, HasAKilledClientsMemoryBack) {
   waitpid(child, nullptr, 0);
   Window credit;
   auto end = Clock::now() + std::chrono::seconds(10);
-  while (credit.bytes == 0 && Clock::now() < end) {
-    credit = heir.NeedCredit(16 * kMiB);
-  }
+  while (credit.bytes == 0 && Clock::now() < end) credit = heir.NeedCredit(16 * kMiB);
   EXPECT_EQ(credit.bytes, 16 * kMiB);
 }
 

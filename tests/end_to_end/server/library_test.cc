@@ -51,9 +51,7 @@ class SlowLibraries : public ::testing::Test {
   }
   static Builder Swap(uint64_t stream = 0) {
     Builder body = Cublas(cublas::Function::cublasSswap_v2, stream);
-    for (int i = 0; i < 3; ++i) {
-      body.Put<int32_t>(1);
-    }
+    for (int i = 0; i < 3; ++i) body.Put<int32_t>(1);
     body.Put<uint64_t>(0);
     body.Put<uint64_t>(0);
     return body;
@@ -88,9 +86,7 @@ TEST_F(SlowLibraries, APlanInTheMakingIsWaitedFor) {
   using cufft::Function;
   ASSERT_EQ(Wait(Send(Cufft(Function::cufftCreate))), 0);
   Builder make = Cufft(Function::cufftMakePlan1d);
-  for (int value : {8, 0x29, 1}) {
-    make.Put<int32_t>(value);
-  }
+  for (int value : {8, 0x29, 1}) make.Put<int32_t>(value);
   make.Put<uint8_t>(1);  // the size is wanted
   const uint32_t planned = Send(make);
   Builder execute = Cufft(Function::cufftExecC2C);
@@ -133,9 +129,7 @@ TEST_F(SlowLibraries, StreamsAndContextsEndBehindTheHandlesThatUseThem) {
   of_context.Put<uint64_t>(context);
   order.push_back(
       client_.Send(static_cast<uint16_t>(CallId::cuCtxDestroy_v2), of_context, kWantReply, 2));
-  for (uint32_t serial : order) {
-    EXPECT_EQ(client_.WaitReply(serial).status, 0);
-  }
+  for (uint32_t serial : order) EXPECT_EQ(client_.WaitReply(serial).status, 0);
   EXPECT_EQ(client_.LastAnswered(order.size()), order);
 }
 

@@ -47,21 +47,15 @@ class RawClient final : public LinkObserver {
  public:
   ~RawClient() override {
     stopping_ = true;
-    if (link_ != nullptr) {
-      link_->Close(Status(Code::kDisconnected, "the test is over"));
-    }
-    if (pump_.joinable()) {
-      pump_.join();
-    }
+    if (link_ != nullptr) link_->Close(Status(Code::kDisconnected, "the test is over"));
+    if (pump_.joinable()) pump_.join();
     link_.reset();
   }
 
   Status Connect(const std::string& url, ConnectOptions options = {}) {
     auto deadline = Clock::now() + std::chrono::seconds(20);
     Result<std::unique_ptr<Channel>> channel = Dial(url, deadline);
-    if (!channel.ok()) {
-      return channel.status();
-    }
+    if (!channel.ok()) return channel.status();
     Hello hello;
     hello.pid = options.pid == 0 ? static_cast<uint32_t>(getpid()) : options.pid;
     hello.user = "tester";
@@ -73,14 +67,10 @@ class RawClient final : public LinkObserver {
     hello.features = options.features;
     hello.vgpu = options.vgpu;
     hello.quota.memory_bytes = options.memory_bytes;
-    if (options.offer_window) {
-      hello.device_windows = {{kWindowBase, uint64_t{1} << 36}};
-    }
+    if (options.offer_window) hello.device_windows = {{kWindowBase, uint64_t{1} << 36}};
     Result<Welcomed> welcomed =
         ClientHandshake(**channel, hello, ClientCredentials::OfToken(options.token), deadline);
-    if (!welcomed.ok()) {
-      return welcomed.status();
-    }
+    if (!welcomed.ok()) return welcomed.status();
     welcome_ = welcomed->welcome;
     key_ = welcomed->key;
     LinkOptions link;
@@ -96,9 +86,7 @@ class RawClient final : public LinkObserver {
     pump_ = std::thread([this] {
       while (!stopping_) {
         Status pumped = link_->Pump(Clock::now() + std::chrono::milliseconds(100));
-        if (!pumped.ok() && pumped.code() != Code::kTimeout) {
-          return;
-        }
+        if (!pumped.ok() && pumped.code() != Code::kTimeout) return;
       }
     });
     return {};
@@ -114,9 +102,8 @@ class RawClient final : public LinkObserver {
     header.serial = ++serial_;
     header.context = context;
     std::memcpy(bytes.data(), &header, sizeof(header));
-    if (!body.bytes().empty()) {
+    if (!body.bytes().empty())
       std::memcpy(bytes.data() + sizeof(header), body.bytes().data(), body.bytes().size());
-    }
     SendRaw(bytes);
     return header.serial;
   }
@@ -175,9 +162,7 @@ class RawClient final : public LinkObserver {
     body.Put<uint64_t>(bytes);
     body.Put<uint8_t>(1);
     RawReply reply = Ask(SessionCall::kNeedCredit, body);
-    if (reply.status != 0) {
-      return {};
-    }
+    if (reply.status != 0) return {};
     Reader in(reply.out);
     Window range;
     range.base = in.Get<uint64_t>();
@@ -231,9 +216,7 @@ class RawClient final : public LinkObserver {
   std::span<std::byte> ChunkDestination(const ChunkHeader& header) override {
     std::lock_guard lock(mutex_);
     std::vector<std::byte>& bytes = landed_[header.transfer];
-    if (bytes.size() < landing_bytes_) {
-      bytes.resize(landing_bytes_);
-    }
+    if (bytes.size() < landing_bytes_) bytes.resize(landing_bytes_);
     return std::span(bytes).subspan(header.offset, header.bytes);
   }
   void OnChunk(const ChunkHeader& header) override {
@@ -265,9 +248,7 @@ class RawClient final : public LinkObserver {
                                   uint64_t seq, uint64_t chunks) {
     auto deadline = Clock::now() + std::chrono::seconds(5);
     Result<std::unique_ptr<Channel>> channel = Dial(url, deadline);
-    if (!channel.ok()) {
-      return channel.status();
-    }
+    if (!channel.ok()) return channel.status();
     hello.role = role;
     hello.lane = lane;
     hello.session = welcome_.session;
@@ -275,12 +256,8 @@ class RawClient final : public LinkObserver {
     hello.received_chunks = chunks;
     Result<Welcomed> welcomed =
         ClientHandshake(**channel, hello, ClientCredentials::OfSession(key_), deadline);
-    if (!welcomed.ok()) {
-      return welcomed.status();
-    }
-    if (role == LinkRole::kLog) {
-      log_socket_ = (*channel)->Descriptor();
-    }
+    if (!welcomed.ok()) return welcomed.status();
+    if (role == LinkRole::kLog) log_socket_ = (*channel)->Descriptor();
     return Link::Reconnected{std::move(*channel), welcomed->welcome.received_seq,
                              welcomed->welcome.received_chunks};
   }

@@ -20,9 +20,7 @@ namespace farcall::testing {
 // The program or library an environment variable names, else the one of this build.
 inline std::string Tool(const std::string& variable) {
   const char* path = std::getenv(variable.c_str());
-  if (path != nullptr) {
-    return path;
-  }
+  if (path != nullptr) return path;
   return variable == "FARCALL_BINARY" ? FARCALL_BUILT_BINARY : FARCALL_BUILT_FAKE_CUDA;
 }
 
@@ -33,22 +31,16 @@ class ServerProcess {
   explicit ServerProcess(std::vector<std::string> arguments = {}, bool default_device = true) {
     std::vector<std::string> all = {Tool("FARCALL_BINARY"), "serve", "--listen",
                                     "tcp://127.0.0.1:0"};
-    if (default_device) {
-      all.insert(all.end(), {"--device", Tool("FARCALL_FAKE_CUDA")});
-    }
+    if (default_device) all.insert(all.end(), {"--device", Tool("FARCALL_FAKE_CUDA")});
     all.insert(all.end(), arguments.begin(), arguments.end());
     int out[2], err[2];
-    if (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0) {
-      std::abort();
-    }
+    if (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0) std::abort();
     pid_ = fork();
     if (pid_ == 0) {
       dup2(out[1], 1);
       dup2(err[1], 2);
       std::vector<char*> argv;
-      for (std::string& argument : all) {
-        argv.push_back(argument.data());
-      }
+      for (std::string& argument : all) argv.push_back(argument.data());
       argv.push_back(nullptr);
       execv(argv[0], argv.data());
       _exit(127);
@@ -58,28 +50,21 @@ class ServerProcess {
     out_ = fdopen(out[0], "r");
     log_reader_ = std::thread([this, fd = err[0]] {
       char buffer[4096];
-      for (ssize_t got; (got = read(fd, buffer, sizeof(buffer))) > 0;) {
+      for (ssize_t got; (got = read(fd, buffer, sizeof(buffer))) > 0;)
         log_.append(buffer, static_cast<size_t>(got));
-      }
       close(fd);
     });
     char line[1024] = {};
-    if (std::fgets(line, sizeof(line), out_) != nullptr) {
-      ready_ = line;
-    }
+    if (std::fgets(line, sizeof(line), out_) != nullptr) ready_ = line;
     size_t at = ready_.find("tcp://");
-    if (at != std::string::npos) {
-      url_ = ready_.substr(at, ready_.find(' ', at) - at);
-    }
+    if (at != std::string::npos) url_ = ready_.substr(at, ready_.find(' ', at) - at);
   }
   ~ServerProcess() {
     if (pid_ > 0) {
       kill(pid_, SIGTERM);
       kill(pid_, SIGTERM);
       for (int i = 0; i < 50 && pid_ > 0; ++i) {
-        if (waitpid(pid_, nullptr, WNOHANG) == pid_) {
-          pid_ = -1;
-        }
+        if (waitpid(pid_, nullptr, WNOHANG) == pid_) pid_ = -1;
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
       }
       if (pid_ > 0) {

@@ -159,9 +159,8 @@ TEST(Session, ReadsAtOnceWhereNothingIsAhead) {
     return Reader(reply.out).Get<uint64_t>();
   };
   uint64_t before = recordings();
-  for (uint64_t bytes : {1, 4, 1000, 65536}) {
+  for (uint64_t bytes : {1, 4, 1000, 65536})
     EXPECT_EQ(ReadInline(client, credit.base, bytes).size(), bytes);
-  }
   EXPECT_EQ(recordings(), before);
 }
 
@@ -208,9 +207,7 @@ TEST(Session, LoadsAnImageOnceAndLaunches) {
   ASSERT_EQ(described.status, 0);
   Reader in(described.out);
   size_t attributes = in.GetCount(4);
-  for (size_t i = 0; i < attributes; ++i) {
-    EXPECT_EQ(in.Get<int32_t>(), 7);
-  }
+  for (size_t i = 0; i < attributes; ++i) EXPECT_EQ(in.Get<int32_t>(), 7);
   ASSERT_EQ(in.GetCount(8), 3u);
   EXPECT_EQ(in.Get<uint32_t>(), 0u);
   EXPECT_EQ(in.Get<uint32_t>(), 8u);
@@ -222,9 +219,7 @@ TEST(Session, LoadsAnImageOnceAndLaunches) {
     } parameters{credit.base, 1024, 0xABCD1234};
     Builder body;
     body.Put<uint64_t>(function);
-    for (uint32_t value : {1u, 1u, 1u, block, 1u, 1u, 0u}) {
-      body.Put<uint32_t>(value);
-    }
+    for (uint32_t value : {1u, 1u, 1u, block, 1u, 1u, 0u}) body.Put<uint32_t>(value);
     body.Put<uint64_t>(kLegacy);
     body.Put<uint64_t>(0);
     body.PutBytes(&parameters, parameter_bytes);

@@ -31,9 +31,8 @@ class Differential : public ProgramTest {
   static std::string Difference(const Case& c) {
     uint64_t instructions = 0;
     Outcome one = Interpreted(c, &instructions), other = Compiled(c);
-    if (!one.refused.empty() || !other.refused.empty()) {
+    if (!one.refused.empty() || !other.refused.empty())
       return one.refused + (one.refused.empty() ? "" : "; ") + other.refused;
-    }
     return one.memory == other.memory ? "" : Where(one.memory, other.memory);
   }
 
@@ -84,11 +83,10 @@ std::string Differential::Explain(const Case& failed) {
   size_t agrees = 0, differs = failed.kernel.statements;
   while (agrees < differs) {
     size_t middle = (agrees + differs) / 2;
-    if (Difference(MakeCompared(failed.seed, failed.forms, middle)).empty()) {
+    if (Difference(MakeCompared(failed.seed, failed.forms, middle)).empty())
       agrees = middle + 1;
-    } else {
+    else
       differs = middle;
-    }
   }
   Case shortest = MakeCompared(failed.seed, failed.forms, differs);
   std::string text = "seed " + std::to_string(failed.seed) + ", statement " +
@@ -120,15 +118,13 @@ TEST_F(Differential, InterpreterAndJitAgreeOnRandomKernels) {
     ++compared;
     for (const std::string& opcode : c.kernel.opcodes) ++used[opcode];
   }
-  for (const Form& form : differential::AllForms()) {
+  for (const Form& form : differential::AllForms())
     EXPECT_TRUE(used.contains(form.mnemonic) || kernels < twice || failures > 0) << form.mnemonic;
-  }
   printf("%llu kernels, %llu instructions, %zu different ones compared\n",
          static_cast<unsigned long long>(compared), static_cast<unsigned long long>(instructions),
          used.size());
-  if (Setting("FARCALL_PTX_DIFFERENTIAL_TABLE", 0) != 0) {
+  if (Setting("FARCALL_PTX_DIFFERENTIAL_TABLE", 0) != 0)
     for (const auto& [opcode, times] : used) printf("%6zu %s\n", times, opcode.c_str());
-  }
 }
 
 }  // namespace

@@ -238,9 +238,8 @@ std::vector<std::string> Expand(const std::string& pattern) {
   for (size_t at = 0; at < choices.size();) {
     size_t end = choices.find(',', at);
     std::string choice = choices.substr(at, end - at);
-    for (const std::string& rest : Expand(pattern.substr(close + 1))) {
+    for (const std::string& rest : Expand(pattern.substr(close + 1)))
       out.push_back(pattern.substr(0, open) + choice + rest);
-    }
     at = end + 1;
   }
   return out;
@@ -251,9 +250,8 @@ const std::vector<Form>& AllForms() {
     std::vector<Form> all;
     for (const char* line : kLines) {
       std::vector<std::string> parts = Split(line, '|');
-      for (const std::string& mnemonic : Expand(parts[0])) {
+      for (const std::string& mnemonic : Expand(parts[0]))
         all.push_back({mnemonic, Split(parts[1], ','), parts.size() > 2 ? parts[2][0] : '\0'});
-      }
     }
     return all;
   }();

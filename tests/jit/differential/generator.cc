@@ -128,9 +128,8 @@ std::string Generator::Operand(const std::string& token, const std::string& mnem
       std::string element = inner.substr(at, end - at);
       std::string reg = Register(element.back());
       // A vector of destinations names each register once.
-      while (element[0] == '=' && out.find(reg + ",") != std::string::npos) {
+      while (element[0] == '=' && out.find(reg + ",") != std::string::npos)
         reg = Register(element.back());
-      }
       out += reg + ",";
       at = end + 1;
     }
@@ -176,9 +175,8 @@ std::string Generator::Operand(const std::string& token, const std::string& mnem
     case 'm':
       return std::to_string(Below(256));
     default:
-      if (token[0] >= '1' && token[0] <= '9') {
+      if (token[0] >= '1' && token[0] <= '9')
         return std::to_string(1 + Below(static_cast<uint64_t>(token[0] - '0')));
-      }
       return Register(token[0]);
   }
 }
@@ -220,9 +218,8 @@ void Generator::OneNanOfPair(char format, const std::string& reg) {
   std::string type = singles ? "b64 " : "b32 ";
   std::string low = singles ? "%sw" : "%na", high = singles ? "%zw" : "%nb";
   Line("mov." + type + "{" + low + "," + high + "}, " + reg + ";");
-  for (const std::string& half : {low, high}) {
+  for (const std::string& half : {low, high})
     OneNan(singles ? 'f' : format == 'H' ? 'h' : 'b', half);
-  }
   Line("mov." + type + reg + ", {" + low + "," + high + "};");
 }
 
@@ -311,9 +308,8 @@ void Generator::Statement(int depth) {
   }
   if (depth < kMaxDepth) {
     choices.insert(choices.end(), {{4, &Generator::Branch}, {2, &Generator::Loop}});
-    if (!in_function_) {
+    if (!in_function_)
       choices.insert(choices.end(), {{2, &Generator::Switch}, {3, &Generator::CallFunction}});
-    }
   }
   if (uniform_ && !in_function_) {
     choices.insert(choices.end(),

@@ -45,9 +45,7 @@ Outcome Interpreted(const Compared& c, uint64_t* instructions) {
   std::unique_ptr<ptx_interpreter::Interpreter> program;
   ptx_interpreter::RunResult result = ptx_interpreter::Interpreter::Load(c.text, &program);
   if (!result.ok()) return {"interpreter: " + result.message, {}};
-  for (const auto& function : program->module().functions) {
-    *instructions += function->body.size();
-  }
+  for (const auto& function : program->module().functions) *instructions += function->body.size();
   Outcome run{"", c.before};
   std::vector<uint64_t> in = c.in;
   const void* arguments[] = {run.memory.out.data(), in.data(), run.memory.counters.data(),

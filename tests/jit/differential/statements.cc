@@ -106,11 +106,10 @@ void Generator::OwnMemory(int) {
   bool is_volatile = !area.read_only && lanes == 1 && Chance(10);
   std::string middle =
       std::string(is_volatile ? ".volatile" : "") + area.space + suffix + "." + access.type;
-  if (area.read_only || Chance(50)) {
+  if (area.read_only || Chance(50))
     Op("ld" + middle, operand + ", " + at);
-  } else {
+  else
     Op("st" + middle, at + ", " + operand);
-  }
 }
 
 void Generator::OwnAtomic(int) {
@@ -127,11 +126,10 @@ void Generator::OwnAtomic(int) {
   if (atomic.three) operands += ", " + Register(atomic.width);
   bool forgets = !atomic.three && std::string(atomic.operation).substr(0, 4) != "exch" &&
                  name.find("acq") == std::string::npos && Chance(30);
-  if (forgets) {
+  if (forgets)
     Op("red" + name + "." + atomic.operation, operands);
-  } else {
+  else
     Op("atom" + name + "." + atomic.operation, Register(atomic.width) + ", " + operands);
-  }
   if (atomic.nan == 0) return;
   std::string space_name = space == 2 ? "" : std::string(".") + kSpaces[space];
   std::string scratch = std::string("%s") + atomic.width;
@@ -150,11 +148,10 @@ void Generator::SharedCounter(int) {
   std::string operands = "[" + std::string(shared ? "%block_counters" : "%counters") + "+" +
                          std::to_string(8 * which) + "], " +
                          (counts ? "1000" : Register(counted.width));
-  if (Chance(50)) {
+  if (Chance(50))
     Op("red" + name, operands);
-  } else {
+  else
     Op("atom" + name, std::string("%junk") + counted.width + ", " + operands);
-  }
 }
 
 void Generator::Special(int) {
@@ -183,11 +180,10 @@ void Generator::StridedLoop(int) {
   const std::string top = Label(), past = Label(), sum = Register('x'), word = Register('w');
   const bool guarded = Chance(70);
   Line("mov.u32 %index, %thread;");
-  if (Chance(50)) {
+  if (Chance(50))
     Line("mov.u32 %bound, " + std::to_string(1 + Below(300)) + ";");
-  } else {
+  else
     Line("and.b32 %bound, " + Register('w') + ", 255;");
-  }
   if (guarded) Line("setp.ge.u32 %q, %index, %bound;");
   if (guarded) Line("@%q bra " + past + ";");
   Line(top + ":");
@@ -212,10 +208,9 @@ void Generator::Leave(int) {
   } else {
     Line("@" + Predicate() + " bra " + stay + ";");
   }
-  for (uint32_t i = 0; i < kWideRegisters; ++i) {
+  for (uint32_t i = 0; i < kWideRegisters; ++i)
     if (Chance(50))
       Line("st.global.b64 [%record+" + std::to_string(i * 8) + "], %x" + std::to_string(i) + ";");
-  }
   Line(Pick(std::vector<std::string>{"ret;", "exit;", "bra done;"}));
   Line(stay + ":");
 }

@@ -89,11 +89,9 @@ std::map<std::string, std::vector<size_t>> Users() {
     ptx::Module module;
     if (!ptx::Parse(Cases()[i].ptx, &module).ok() || !module.EnsureAll().ok()) continue;
     std::set<std::string> used;
-    for (const auto& function : module.functions) {
-      for (const ptx::Instruction& instruction : function->body) {
+    for (const auto& function : module.functions)
+      for (const ptx::Instruction& instruction : function->body)
         used.insert(std::string(instruction.mnemonic));
-      }
-    }
     for (const std::string& mnemonic : used) {
       const bool is_own = Cases()[i].name.rfind(mnemonic, 0) == 0;
       (is_own ? own : others)[mnemonic].push_back(i);

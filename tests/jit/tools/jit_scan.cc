@@ -82,9 +82,8 @@ int main(int argc, char** argv) {
       entry.second = argv[i];
     }
   }
-  for (const auto& [reason, entry] : reasons) {
+  for (const auto& [reason, entry] : reasons)
     printf("%6ld  %s  (%s)\n", entry.first, reason.substr(0, 300).c_str(), entry.second.c_str());
-  }
   printf("%ld kernels compiled, %ld not; %.0f ms, slowest %.0f ms\n", good, bad, total, slowest);
   return bad != 0;
 }

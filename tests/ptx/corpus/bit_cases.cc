@@ -244,9 +244,8 @@ void AddFns(Cases* out) {
       [](uint32_t mask, uint32_t base, int32_t nth) -> uint32_t {
         if (nth == 0) return (mask >> base & 1) ? base : ~0u;
         int step = nth > 0 ? 1 : -1, left = nth > 0 ? nth : -nth;
-        for (int i = static_cast<int>(base); i >= 0 && i < 32; i += step) {
+        for (int i = static_cast<int>(base); i >= 0 && i < 32; i += step)
           if ((mask >> i & 1) && --left == 0) return static_cast<uint32_t>(i);
-        }
         return ~0u;
       }));
 }

@@ -82,9 +82,8 @@ void AddToInteger(Cases* out, std::vector<From> v) {
 template <typename From>
 void AddFloatToIntegers(Cases* out, std::vector<From> v) {
   for (double x : {0.5, 1.5, 2.5, -0.5, -1.5, 126.5, 127.5, -128.5, 255.5, 32767.5, 65535.5,
-                   2147483647.0, -2147483648.0, 4294967295.0, 9.2e18, -9.3e18, 1.8e19, 1e30}) {
+                   2147483647.0, -2147483648.0, 4294967295.0, 9.2e18, -9.3e18, 1.8e19, 1e30})
     v.push_back(static_cast<From>(x));
-  }
   AddToInteger<int8_t, From>(out, v);
   AddToInteger<uint8_t, From>(out, v);
   AddToInteger<int16_t, From>(out, v);
@@ -113,11 +112,10 @@ To FromInteger(From a, const std::string& mode) {
 template <typename To, typename From>
 void AddFromInteger(Cases* out) {
   std::vector<From> v = Integers<From>();
-  for (uint64_t x : {16777217ull, 16777219ull, 9007199254740993ull, 9007199254740995ull,
-                     0x7fffffbfffffffffull}) {
+  for (uint64_t x :
+       {16777217ull, 16777219ull, 9007199254740993ull, 9007199254740995ull, 0x7fffffbfffffffffull})
     if (x <= static_cast<uint64_t>(std::numeric_limits<From>::max()))
       v.push_back(static_cast<From>(x));
-  }
   for (const std::string mode : {"rn", "rz", "rm", "rp"}) {
     const std::string op = "cvt." + mode + "." + TypeName<To>() + "." + TypeName<From>();
     out->push_back(Unary<To, From>(op, op + " %d, %a;", v,
@@ -190,9 +188,8 @@ std::vector<float> HalfwayFloats() {
   std::vector<float> v = Floats();
   for (float x : {65504.0f, 65519.0f, 65520.0f, -65536.0f, 5.96e-8f, 2.98e-8f, 2.99e-8f,
                   1.00048828125f, 1.00146484375f, 0.333333f, 6.1e-5f, 1.00390625f, 448.0f, 464.0f,
-                  470.0f, 57344.0f, 61440.0f, 0.0019f, 0.001953125f}) {
+                  470.0f, 57344.0f, 61440.0f, 0.0019f, 0.001953125f})
     v.push_back(x);
-  }
   return v;
 }
 
@@ -289,9 +286,8 @@ void AddPacked(Cases* out) {
   for (const Narrow& n :
        {Narrow{"e2m1x2", kF4e2m1, 4}, {"e2m3x2", kF6e2m3, 8}, {"e3m2x2", kF6e3m2, 8}}) {
     std::vector<uint16_t> all;
-    for (uint32_t x = 0; x < n.format.infinity * 2; ++x) {
+    for (uint32_t x = 0; x < n.format.infinity * 2; ++x)
       all.push_back(static_cast<uint16_t>(x << n.width | (n.format.infinity * 2 - 1 - x)));
-    }
     const std::string op = std::string("cvt.rn.f16x2.") + n.type;
     const std::string source =
         n.width == 4 ? ".reg .b8 %byte;\n  cvt.u8.u16 %byte, %a;\n  " + op + " %d, %byte;"

@@ -69,11 +69,9 @@ bool Near(double want, double got, double tolerance) {
 // The ISA does not say which zero .relu makes of a negative zero.
 void LetClampedZerosHaveEitherSign(Case* c) {
   const bool clamps = c->name.find("relu.") != std::string::npos;
-  for (Argument& argument : c->arguments) {
-    if (clamps && argument.match != Match::kExact) {
+  for (Argument& argument : c->arguments)
+    if (clamps && argument.match != Match::kExact)
       argument.relative_tolerance = std::max(argument.relative_tolerance, 1e-300);
-    }
-  }
 }
 
 }  // namespace
@@ -106,9 +104,8 @@ std::string ElementwiseModule(const std::string& body, Slot d, const std::vector
       "  .reg .b16 %h<8>;\n  .reg .f32 %f<8>;\n  .reg .f64 %g<8>;\n";
   text += "  .reg ." + std::string(d.reg) + " %d;\n";
   const char* names[] = {"a", "b", "c"};
-  for (size_t i = 0; i < sources.size(); ++i) {
+  for (size_t i = 0; i < sources.size(); ++i)
     text += "  .reg ." + std::string(sources[i].reg) + " %" + names[i] + ";\n";
-  }
   text +=
       "  mov.u32 %i, %tid.x;\n  mov.u32 %bx, %ctaid.x;\n  mov.u32 %bd, %ntid.x;\n"
       "  mad.lo.s32 %i, %bx, %bd, %i;\n  ld.param.u32 %n, [p_n];\n"

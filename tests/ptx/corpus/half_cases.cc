@@ -33,9 +33,8 @@ std::vector<T> Values() {
   std::vector<T> v;
   for (double x :
        {0.0, -0.0, 1.0, -1.0, 0.1, 1.5, -2.75, 3.140625, 100.25, -0.333, 1000.0, 0.0078125,
-        static_cast<double>(INFINITY), -static_cast<double>(INFINITY), static_cast<double>(NAN)}) {
+        static_cast<double>(INFINITY), -static_cast<double>(INFINITY), static_cast<double>(NAN)})
     v.push_back(Make<T>(x));
-  }
   return v;
 }
 
@@ -88,9 +87,8 @@ void AddBinary(Cases* out, const std::string& scalar, const std::string& packed,
 template <typename T>
 void AddTernary(Cases* out, const std::string& scalar, const std::string& packed, Op3 fn) {
   std::vector<T> v;
-  for (double x : {0.0, -0.0, 1.0, -1.5, 0.1, 3.140625, -0.333, 100.25, static_cast<double>(NAN)}) {
+  for (double x : {0.0, -0.0, 1.0, -1.5, 0.1, 3.140625, -0.333, 100.25, static_cast<double>(NAN)})
     v.push_back(Make<T>(x));
-  }
   auto expected = [=](T a, T b, T c) { return Make<T>(fn(Value(a), Value(b), Value(c))); };
   out->push_back(Ternary<T, T, T, T>(scalar, scalar + " %d, %a, %b, %c;", v, v, v, expected));
   out->push_back(Ternary<T, T, T, T>(

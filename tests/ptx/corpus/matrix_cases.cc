@@ -84,9 +84,8 @@ void AddMma(Cases* out, const Shape& s) {
   auto c = [&](unsigned r, unsigned col) { return Element(r, col, 3, true); };
   auto d = [&](unsigned r, unsigned col) {
     int sum = c(r, col);
-    for (unsigned k = 0; k < s.k; ++k) {
+    for (unsigned k = 0; k < s.k; ++k)
       sum += s.product ? s.product(a(r, k), b(k, col)) : a(r, k) * b(k, col);
-    }
     return sum;
   };
   const unsigned wide_ab = s.bits_ab == 64 ? 64 : 32, wide_cd = s.bits_cd == 64 ? 64 : 32;
@@ -237,9 +236,8 @@ void AddMoreMmas(Cases* out) {
 std::vector<uint16_t> FourMatrices() {
   std::vector<uint16_t> v;
   for (unsigned q = 0; q < 4; ++q) {
-    for (unsigned r = 0; r < 8; ++r) {
+    for (unsigned r = 0; r < 8; ++r)
       for (unsigned c = 0; c < 8; ++c) v.push_back(static_cast<uint16_t>(q << 8 | r << 4 | c));
-    }
   }
   return v;
 }
@@ -269,9 +267,8 @@ unsigned SmallAt(unsigned row, unsigned i, unsigned bits) {
 // "stmatrix". A matrix that is transposed lies in memory by columns.
 void AddByteMoves(Cases* out, const std::string& area, const std::string& fill) {
   std::vector<uint8_t> rows;
-  for (unsigned row = 0; row < 32; ++row) {
+  for (unsigned row = 0; row < 32; ++row)
     for (unsigned at = 0; at < 16; ++at) rows.push_back(ByteAt(row, at));
-  }
   struct Form {
     const char* type;
     unsigned bits;
@@ -351,9 +348,8 @@ void AddMoves(Cases* out) {
                  ", [%t2];\n" + Transfer(false, "%rd1", "%d", count, 32) + "  ret;\n}\n";
       load.block.x = kLanes;
       std::vector<Word> want;
-      for (unsigned lane = 0; lane < kLanes; ++lane) {
+      for (unsigned lane = 0; lane < kLanes; ++lane)
         for (unsigned q = 0; q < count; ++q) want.push_back(PairOf(q, lane, trans));
-      }
       load.arguments = {Output(want), Input(FourMatrices()), Scalar<uint64_t>(0),
                         Scalar<uint64_t>(0)};
       out->push_back(load);

@@ -196,9 +196,8 @@ std::vector<T> Values(int random) {
   const int precision = Of<T>::kFormat.precision;
   const double largest = std::ldexp(2 - std::ldexp(1.0, 1 - precision), static_cast<int>(most) - 1);
   for (double edge : {0.0, -0.0, 1.0, -1.5, least, -least / 2, largest, -largest, double{INFINITY},
-                      -double{INFINITY}, double{NAN}}) {
+                      -double{INFINITY}, double{NAN}})
     values.push_back(FromDouble<T>(edge));
-  }
   for (int i = 0; i < random; ++i) {
     double mantissa = static_cast<double>(bits() >> (64 - precision) | 1ull << (precision - 1));
     const int exponent = static_cast<int>(bits() % 13) - 6 - (precision - 1);
@@ -288,10 +287,9 @@ void AddArithmetic(Cases* out) {
   }
   for (const Named& n :
        {Named{"add", Op::kAdd}, {"sub", Op::kSub}, {"mul", Op::kMul}, {"fma", Op::kFma}}) {
-    for (bool ftz : {false, true}) {
+    for (bool ftz : {false, true})
       for (bool sat : {false, true})
         AddOperation<Half>(out, n.name, n.op, kModes[0], {ftz, sat, false});
-    }
     AddOperation<Bfloat>(out, n.name, n.op, kModes[0], {});
   }
   AddOperation<Half>(out, "fma", Op::kFma, kModes[0], {false, false, true});
@@ -303,9 +301,8 @@ template <typename To, typename From>
 void AddNarrowing(Cases* out) {
   std::vector<From> values = Values<From>(100);
   for (double edge : {0x1.001p0, 0x1.003p0, 0x1.01p0, 0x1.0180001p0, 65519.0, 65520.0, 1e-7, 3e-8,
-                      -6e-8, 0x1.fffffep127, 1e39, -1e39, 1e-40, 1e-46}) {
+                      -6e-8, 0x1.fffffep127, 1e39, -1e39, 1e-40, 1e-46})
     values.push_back(static_cast<From>(edge));
-  }
   for (const NamedMode& mode : kModes) {
     const std::string mnemonic =
         std::string("cvt.") + mode.name + "." + Of<To>::kName + "." + Of<From>::kName;

@@ -13,9 +13,7 @@ const std::string kBegin =
 
 std::string Registers(const std::string& prefix, int first, int count) {
   std::string list = "{";
-  for (int i = 0; i < count; ++i) {
-    list += (i ? ", " : "") + prefix + std::to_string(first + i);
-  }
+  for (int i = 0; i < count; ++i) list += (i ? ", " : "") + prefix + std::to_string(first + i);
   return list + "}";
 }
 

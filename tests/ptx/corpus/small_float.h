@@ -62,10 +62,8 @@ inline uint32_t EncodeSmall(const SmallFormat& f, long double value,
     bool up = round == SmallRound::kNearest ? above < below || (above == below && (low & 1)) : away;
     if (up) ++code;
   }
-  if (code >= f.infinity && !std::isinf(x) &&
-      (finite || (round != SmallRound::kNearest && !away))) {
+  if (code >= f.infinity && !std::isinf(x) && (finite || (round != SmallRound::kNearest && !away)))
     code = f.infinity - 1;
-  }
   if (code >= f.infinity && finite) code = f.infinity - 1;
   return sign | code;
 }

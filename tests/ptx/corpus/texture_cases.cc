@@ -37,9 +37,8 @@ Words Texels(const Image& image) {
   Words words;
   for (uint32_t z = 0; z < image.depth; ++z) {
     for (uint32_t y = 0; y < image.height; ++y) {
-      for (uint32_t x = 0; x < image.width; ++x) {
+      for (uint32_t x = 0; x < image.width; ++x)
         for (uint32_t c = 0; c < 4; ++c) words.push_back(Texel({x, y, z}, c, image.is_float));
-      }
     }
   }
   return words;
@@ -102,9 +101,8 @@ Case Made(const std::string& name, const std::string& body, unsigned words, cons
   Case c;
   c.name = name;
   std::string stores;
-  for (unsigned i = 0; i < words; ++i) {
+  for (unsigned i = 0; i < words; ++i)
     stores += "  st.global.b32 [%d+" + std::to_string(4 * i) + "], %r" + std::to_string(i) + ";\n";
-  }
   c.ptx =
       ".version 8.6\n.target sm_90\n.address_size 64\n"
       ".visible .entry k(.param .u64 p_d, .param .u64 p_i)\n{\n  .reg .pred %p<8>;\n"
@@ -124,9 +122,8 @@ Case Made(const std::string& name, const std::string& body, unsigned words, cons
 
 Words Each(unsigned words, const std::function<uint32_t(uint32_t t, unsigned i)>& value) {
   Words all;
-  for (uint32_t t = 0; t < kThreads; ++t) {
+  for (uint32_t t = 0; t < kThreads; ++t)
     for (unsigned i = 0; i < words; ++i) all.push_back(value(t, i));
-  }
   return all;
 }
 

@@ -153,9 +153,8 @@ struct Form {
   explicit Form(const std::string& mnemonic) : parts(Split(mnemonic, '.')) {
     for (const std::string& part : parts) {
       for (const char* s :
-           {"global", "shared", "local", "const", "param", "shared::cta", "shared::cluster"}) {
+           {"global", "shared", "local", "const", "param", "shared::cta", "shared::cluster"})
         if (part == s) space = s;
-      }
       if (part.size() == 2 && part[0] == 'v') count = static_cast<unsigned>(part[1] - '0');
     }
     type = parts.back();
@@ -237,23 +236,20 @@ void AddTransfer(Cases* out, const std::string& mnemonic) {
   Case c;
   c.name = mnemonic + " (moved)";
   const bool by_param = form.space == "param";
-  if (by_param) {  // all threads read the first element
+  if (by_param)  // all threads read the first element
     for (size_t i = 0; i < bytes; ++i) in[i] = in[i % (bytes / kThreads)];
-  }
   std::string body = Begin(form, by_param ? ", .param .align 32 .b8 p_c[32]" : "");
   if (!by_param) body += Locate(form, load ? "%a" : "%d");
   if (load) {
-    if (home == "shared" || home == "local") {
+    if (home == "shared" || home == "local")
       body += Plain(form, true, "global", "%a", "%y") + Plain(form, false, home, "%at", "%y");
-    }
     body += "  " + mnemonic + " " + Vector("%x", form.count) + ", [" + (by_param ? "p_c" : "%at") +
             "];\n" + Plain(form, false, "global", "%d", "%x");
   } else {
     body += Plain(form, true, "global", "%a", "%x") + "  " + mnemonic + " [%at], " +
             Vector("%x", form.count) + ";\n";
-    if (home != "global") {
+    if (home != "global")
       body += Plain(form, true, home, "%at", "%y") + Plain(form, false, "global", "%d", "%y");
-    }
   }
   c.ptx = body + "  ret;\n}\n";
   c.block.x = kThreads;
@@ -346,9 +342,8 @@ void AddAtomic(Cases* out, const std::string& mnemonic) {
   const Form form(mnemonic);
   const bool returns = form.parts[0] == "atom";
   std::string op;
-  for (const char* known : {"add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"}) {
+  for (const char* known : {"add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"})
     if (form.Has(known)) op = known;
-  }
   const size_t width = form.bits / 8;
   std::vector<uint8_t> before(kThreads * width), after(before), old(before), operand(before);
   const uint64_t swap = form.bits == 16 ? 7 : 77;
@@ -366,23 +361,20 @@ void AddAtomic(Cases* out, const std::string& mnemonic) {
   std::string body = Begin(form, ", .param .u64 p_c") + Locate(form, "%a");
   body += "  ld.param.u64 %plain, [p_c];\n  add.u64 %plain, %plain, %off;\n" +
           Plain(form, true, "global", "%b", "%x");
-  if (form.shared) {
+  if (form.shared)
     body += Plain(form, true, "global", "%a", "%y") + Plain(form, false, "shared", "%at", "%y");
-  }
   body += "  " + mnemonic + (returns ? " %y0, [%at], %x0" : " [%at], %x0") +
           (op == "cas" ? ", " + std::to_string(swap) : "") + ";\n";
   if (returns) body += Plain(form, false, "global", "%plain", "%y");
-  if (form.shared) {
+  if (form.shared)
     body += Plain(form, true, "shared", "%at", "%y") + Plain(form, false, "global", "%a", "%y");
-  }
   c.ptx = body + "  ret;\n}\n";
   c.block.x = kThreads;
   c.arguments = {Scalar<uint64_t>(0), InOut(before, after), Input(operand)};
-  if (returns) {
+  if (returns)
     c.arguments.push_back(Output(old));
-  } else {
+  else
     c.arguments.push_back(Scalar<uint64_t>(0));
-  }
   out->push_back(c);
 }
 

@@ -25,18 +25,16 @@ std::vector<T> Integers() {
                    static_cast<T>(L::max() - 1),
                    static_cast<T>(L::max() / 2 + 1),
                    static_cast<T>(0x5a3c96e17b2d48f0ull)};
-  if (std::numeric_limits<T>::is_signed) {
+  if (std::numeric_limits<T>::is_signed)
     for (int n : {-1, -2, -7, -100}) v.push_back(static_cast<T>(n));
-  }
   return v;
 }
 
 template <typename T>
 std::vector<T> NonZeroIntegers() {
   std::vector<T> out;
-  for (T v : Integers<T>()) {
+  for (T v : Integers<T>())
     if (v != 0 && v != static_cast<T>(-1)) out.push_back(v);
-  }
   return out;
 }
 

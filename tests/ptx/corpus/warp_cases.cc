@@ -121,9 +121,8 @@ void AddShuffles(Cases* out) {
 
 Word Ballot(In a, Word i, const std::function<bool(Word)>& test) {
   Word mask = 0;
-  for (Word lane = 0; lane < 32 && (i & ~31u) + lane < a.size(); ++lane) {
+  for (Word lane = 0; lane < 32 && (i & ~31u) + lane < a.size(); ++lane)
     if (test(a[(i & ~31u) + lane])) mask |= 1u << lane;
-  }
   return mask;
 }
 
@@ -207,9 +206,8 @@ void AddBarriers(Cases* out) {
   auto mirrored = [](In a, Word i) { return a[95 - i]; };
   for (const std::string op :
        {"bar.sync 0", "barrier.sync 0", "barrier.sync.aligned 0", "bar.sync 3, 96",
-        "barrier.cta.sync 1", "barrier.cta.sync.aligned 2, 96"}) {
+        "barrier.cta.sync 1", "barrier.cta.sync.aligned 2, 96"})
     out->push_back(Warp(op, slot + op + ";" + read, in, mirrored));
-  }
   out->push_back(
       Warp("bar.red.popc.u32",
            "and.b32 %r1, %tid, 3;\n  setp.eq.u32 %p1, %r1, 0;\n  bar.red.popc.u32 %d, 0, %p1;", in,

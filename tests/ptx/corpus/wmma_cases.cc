@@ -20,12 +20,10 @@ void AddWmma(Cases* out, const std::string& name, unsigned m, unsigned n, unsign
              const std::string& c_type, bool shared = false, bool d_row = false) {
   auto at = [](unsigned r, unsigned c, unsigned salt) { return Element(r, c, salt, true); };
   std::vector<int> a(m * k), b(k * n), c(m * n), d(m * n);
-  for (unsigned r = 0; r < m; ++r) {
+  for (unsigned r = 0; r < m; ++r)
     for (unsigned x = 0; x < k; ++x) a[a_row ? r * k + x : x * m + r] = at(r, x, 1);
-  }
-  for (unsigned x = 0; x < k; ++x) {
+  for (unsigned x = 0; x < k; ++x)
     for (unsigned j = 0; j < n; ++j) b[b_row ? x * n + j : j * k + x] = at(x, j, 2);
-  }
   for (unsigned r = 0; r < m; ++r) {
     for (unsigned j = 0; j < n; ++j) {
       int sum = c[r * n + j] = at(r, j, 3);

@@ -18,9 +18,8 @@ constexpr unsigned kRankShift = 20;  // of a .shared::cluster address: rank + 1,
 Mbarrier& Core::MbarrierAt(const Operand& operand, Space space) {
   uint8_t* at = Pointer(operand, space, 8, 8);
   auto it = block_.cluster().mbarriers.find(at);
-  if (it == block_.cluster().mbarriers.end()) {
+  if (it == block_.cluster().mbarriers.end())
     throw Stop{RunStatus::kTrap, "no mbarrier was initialised here"};
-  }
   return it->second;
 }
 
@@ -126,9 +125,8 @@ void Core::CopyBulk() {
 uint8_t* Core::ClusterPointer(uint64_t address, uint64_t bytes) const {
   const Cluster& cluster = block_.cluster();
   const uint64_t rank = address >> kRankShift, offset = MaskBits(address, kRankShift);
-  if (rank > cluster.blocks.size() || offset + bytes > block_.shared_bytes()) {
+  if (rank > cluster.blocks.size() || offset + bytes > block_.shared_bytes())
     throw Stop{RunStatus::kBadAddress, "shared::cluster address " + std::to_string(address)};
-  }
   return (rank ? cluster.blocks[rank - 1]->shared() : block_.shared()) + offset;
 }
 
@@ -153,9 +151,8 @@ void Core::ClusterAddress() {
     return;
   }
   const uint64_t target = Read(Op(2), Type::kU32);
-  if (target >= block_.cluster().blocks.size()) {
+  if (target >= block_.cluster().blocks.size())
     throw Stop{RunStatus::kBadAddress, "mapa to block " + std::to_string(target)};
-  }
   if (!generic) {
     Write(Op(0), in_.type(), MaskBits(address, kRankShift) | (target + 1) << kRankShift);
     return;
@@ -174,10 +171,8 @@ void Core::ClusterBarrier() {
   }
   for (Block* block : block_.cluster().blocks) {
     for (const Thread& other : block->threads()) {
-      if (other.state == ThreadState::kExited ||
-          other.cluster_arrivals >= thread_.cluster_arrivals) {
+      if (other.state == ThreadState::kExited || other.cluster_arrivals >= thread_.cluster_arrivals)
         continue;
-      }
       jumped_ = true;  // again
       return;
     }
@@ -199,13 +194,12 @@ bool Core::Asynchronous() {
       ClusterBarrier();
       return true;
     case Opcode::kCp:
-      if (in_.Has("bulk")) {
+      if (in_.Has("bulk"))
         CopyBulk();
-      } else if (in_.Part(2) == "mbarrier") {
+      else if (in_.Part(2) == "mbarrier")
         MbarrierOp();
-      } else {
+      else
         return false;
-      }
       return true;
     default:
       return false;

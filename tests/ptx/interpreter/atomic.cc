@@ -105,11 +105,10 @@ bool Core::Atomic() {
     std::memcpy(&old.hi, at + 8, 8);
     Reg b = Register(Op(address + 1));
     Reg next = b;
-    if (mods_.atomic == AtomicOp::kCas) {
+    if (mods_.atomic == AtomicOp::kCas)
       next = old.lo == b.lo && old.hi == b.hi ? Register(Op(address + 2)) : old;
-    } else if (mods_.atomic != AtomicOp::kExch) {
+    else if (mods_.atomic != AtomicOp::kExch)
       Unsupported();
-    }
     std::memcpy(at, &next.lo, 8);
     std::memcpy(at + 8, &next.hi, 8);
     if (returns && Op(0).Is(Kind::kRegister)) Register(Op(0)) = old;
@@ -122,9 +121,8 @@ bool Core::Atomic() {
     const Operand* dst = !returns ? nullptr : count > 1 ? &Op(0).elements.at(i) : &Op(0);
     AtomicAt(at + i * width, type, dst, b, cas ? &Op(address + 2) : nullptr);
   }
-  if (mods_.async) {
+  if (mods_.async)
     BytesHaveCome(in_.operands.back(), mods_.space, static_cast<int64_t>(width * count));
-  }
   return true;
 }
 

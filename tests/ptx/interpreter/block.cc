@@ -67,9 +67,8 @@ Frame Block::MakeFrame(const ptx::Function& function) const {
   };
   for (const auto& param : function.params) place(*param);
   for (const auto& result : function.returns) place(*result);
-  for (const auto& local : function.locals) {
+  for (const auto& local : function.locals)
     if (local->space == ptx::Space::kLocal || local->space == ptx::Space::kParam) place(*local);
-  }
   uint8_t* start = nullptr;
   frame.storage = Aligned(end, &start);
   frame.storage_bytes = end + kAlign + kGuardBytes;
@@ -80,16 +79,14 @@ Frame Block::MakeFrame(const ptx::Function& function) const {
 uint64_t Block::AddressOf(Thread& thread, const ptx::Variable& variable) const {
   auto slot = thread.frame().slots.find(&variable);
   if (slot != thread.frame().slots.end()) return reinterpret_cast<uint64_t>(slot->second);
-  if (variable.space == ptx::Space::kShared && variable.linkage == ptx::Linkage::kExtern) {
+  if (variable.space == ptx::Space::kShared && variable.linkage == ptx::Linkage::kExtern)
     return AlignUp(dynamic_offset_, variable.align);
-  }
   return program_.AddressOf(variable);
 }
 
 const ptx::Function* Block::FunctionAt(uint64_t address) const {
-  for (const auto& function : program_.module_.functions) {
+  for (const auto& function : program_.module_.functions)
     if (reinterpret_cast<uint64_t>(function.get()) == address) return function.get();
-  }
   return nullptr;
 }
 
@@ -202,9 +199,8 @@ bool Block::ResolveActivemasks(unsigned warp) {
     if (thread->state == ThreadState::kRunning && !spins) return false;
     if (thread->state == ThreadState::kActivemask &&
         thread->frames.size() == lowest->frames.size() &&
-        &thread->instruction() == &lowest->instruction()) {
+        &thread->instruction() == &lowest->instruction())
       group.push_back(thread);
-    }
   }
   uint32_t mask = 0;
   for (Thread* thread : group) mask |= 1u << thread->lane();
@@ -238,9 +234,8 @@ bool Block::ResolveBarriers() {
 
 void Block::FinishBarrier(uint32_t id) {
   std::vector<Thread*> waiting;
-  for (Thread& thread : threads_) {
+  for (Thread& thread : threads_)
     if (thread.state == ThreadState::kBarrier && thread.barrier == id) waiting.push_back(&thread);
-  }
   arrived_[id] = 0;
   Core::BarrierReduction(*this, waiting);
   for (Thread* thread : waiting) {

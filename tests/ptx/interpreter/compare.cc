@@ -112,13 +112,11 @@ double ToDouble(Type type, uint64_t bits, bool ftz) {
 }  // namespace
 
 bool Core::CompareValues(Type type, uint64_t a, uint64_t b) const {
-  if (ptx::IsFloat(type)) {
+  if (ptx::IsFloat(type))
     return CompareFloats(mods_.compare, ToDouble(type, a, mods_.ftz), ToDouble(type, b, mods_.ftz));
-  }
   const unsigned width = ptx::BitsOf(type);
-  if (ptx::IsSigned(type)) {
+  if (ptx::IsSigned(type))
     return CompareIntegers(mods_.compare, SignExtend(a, width), SignExtend(b, width));
-  }
   return CompareIntegers(mods_.compare, MaskBits(a, width), MaskBits(b, width));
 }
 

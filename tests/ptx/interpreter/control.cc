@@ -73,11 +73,10 @@ void Core::Return() {
     const ptx::Variable& value = *done.function->returns[i];
     const Operand& to = results[i];
     uint64_t bits = 0;
-    if (value.reg != ptx::kNoRegister) {
+    if (value.reg != ptx::kNoRegister)
       bits = done.regs[value.reg].lo;
-    } else {
+    else
       std::memcpy(&bits, done.slots.at(&value), std::min<uint64_t>(8, value.size_bytes));
-    }
     if (to.Is(Kind::kSymbol) && to.variable) {
       const void* from =
           value.reg != ptx::kNoRegister ? static_cast<const void*>(&bits) : done.slots.at(&value);

@@ -86,9 +86,8 @@ uint64_t Core::ToInteger(Type to, double value, Round round) const {
   Range(to, &low, &high);
   value = RoundToIntegral(value, round);
   if (value < static_cast<double>(low)) return MaskBits(static_cast<uint64_t>(low), width);
-  if (value >= std::ldexp(1.0, static_cast<int>(ptx::IsSigned(to) ? width - 1 : width))) {
+  if (value >= std::ldexp(1.0, static_cast<int>(ptx::IsSigned(to) ? width - 1 : width)))
     return MaskBits(static_cast<uint64_t>(high), width);
-  }
   return MaskBits(static_cast<uint64_t>(static_cast<__int128>(value)), width);
 }
 
@@ -114,9 +113,8 @@ uint64_t Core::FloatToFloat(Type to, Type from, uint64_t bits) {
 uint64_t Core::ConvertScalar(Type to, Type from, uint64_t bits) {
   const bool from_float = IsScalarFloat(from), to_float = IsScalarFloat(to);
   if (from_float && to_float) return FloatToFloat(to, from, bits);
-  if (from_float) {
+  if (from_float)
     return ToInteger(to, ToDouble(from, bits, mods_.ftz), RoundOf(mods_.rounding, Round::kZero));
-  }
   __int128 value = IntegerValue(from, bits);
   if (!to_float) {
     if (mods_.sat) {

@@ -226,11 +226,10 @@ bool Core::Multiply(Type type) {
   }
   if (add) {
     Wide c = Meaning(result_type, Read(Op(3), result_type));
-    if (mods_.sat) {
+    if (mods_.sat)
       value = Saturate32(Meaning(type, static_cast<uint64_t>(value)) + c);
-    } else {
+    else
       value = static_cast<Wide>(static_cast<UWide>(value) + static_cast<UWide>(c));
-    }
   }
   Write(Op(0), result_type, static_cast<uint64_t>(value));
   return true;
@@ -334,9 +333,8 @@ bool Core::DotProduct() {
       sum += part(a, 8 * i, 8, signed_a) * part(b, 8 * i, 8, signed_b);
   } else {
     const unsigned first = mods_.mul_mode == ptx::MulMode::kHi ? 16 : 0;
-    for (unsigned i = 0; i < 2; ++i) {
+    for (unsigned i = 0; i < 2; ++i)
       sum += part(a, 16 * i, 16, signed_a) * part(b, first + 8 * i, 8, signed_b);
-    }
   }
   Write(Op(0), Type::kB32, static_cast<uint64_t>(sum));
   return true;

@@ -36,19 +36,15 @@ RunResult Interpreter::PlaceGlobals() {
     uint64_t start = reinterpret_cast<uint64_t>(storage_.back().get());
     start = (start + align - 1) / align * align;
     globals_[&variable] = reinterpret_cast<uint8_t*>(start);
-    if (!variable.init.empty()) {
+    if (!variable.init.empty())
       std::memcpy(globals_[&variable], variable.init.data(), variable.init.size());
-    }
   };
   for (const auto& variable : module_.globals) place(*variable);
-  for (const auto& function : module_.functions) {
+  for (const auto& function : module_.functions)
     for (const auto& local : function->locals) place(*local);
-  }
-  for (const auto& variable : module_.globals) {
-    if (!Relocate(*variable)) {
+  for (const auto& variable : module_.globals)
+    if (!Relocate(*variable))
       return {RunStatus::kUnsupported, "initialiser of '" + std::string(variable->name) + "'", {}};
-    }
-  }
   return {};
 }
 
@@ -80,9 +76,8 @@ RunResult Interpreter::PlaceShared() {
     static_shared_bytes_ += variable.size_bytes;
   };
   for (const auto& variable : module_.globals) place(*variable);
-  for (const auto& function : module_.functions) {
+  for (const auto& function : module_.functions)
     for (const auto& local : function->locals) place(*local);
-  }
   constexpr uint64_t kLimit = 227 * 1024;
   if (static_shared_bytes_ <= kLimit) return {};
   return {RunStatus::kInvalid,
@@ -135,9 +130,8 @@ RunResult Interpreter::Run(std::string_view kernel, const LaunchConfig& config,
                            const std::vector<uint8_t>& params) {
   RunResult result;
   const ptx::Function* entry = module_.FindFunction(kernel);
-  if (!entry || !entry->is_entry || !entry->has_body) {
+  if (!entry || !entry->is_entry || !entry->has_body)
     return {RunStatus::kInvalid, "no kernel '" + std::string(kernel) + "'", {}};
-  }
   if (params.size() != entry->param_bytes) {
     return {RunStatus::kInvalid,
             "arguments: " + std::to_string(params.size()) + " bytes, " +
@@ -145,18 +139,15 @@ RunResult Interpreter::Run(std::string_view kernel, const LaunchConfig& config,
             {}};
   }
   uint64_t threads = uint64_t{config.block.x} * config.block.y * config.block.z;
-  if (threads == 0 || threads > 1024) {
+  if (threads == 0 || threads > 1024)
     return {RunStatus::kInvalid, "block of " + std::to_string(threads) + " threads", {}};
-  }
   uint64_t steps_left = config.max_steps;
   try {
     const Dim3 each = config.cluster;
     for (uint32_t z = 0; z < config.grid.z; z += each.z) {
-      for (uint32_t y = 0; y < config.grid.y; y += each.y) {
-        for (uint32_t x = 0; x < config.grid.x; x += each.x) {
+      for (uint32_t y = 0; y < config.grid.y; y += each.y)
+        for (uint32_t x = 0; x < config.grid.x; x += each.x)
           RunCluster(*entry, config, {x, y, z}, params, &result.output, &steps_left);
-        }
-      }
     }
   } catch (const Stop& stop) {
     result.status = stop.status;

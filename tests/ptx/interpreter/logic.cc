@@ -19,9 +19,8 @@ uint32_t LookUp3(uint32_t a, uint32_t b, uint32_t c, uint32_t table) {
 uint64_t Shift(Opcode opcode, Type type, uint64_t a, uint64_t amount) {
   const unsigned width = ptx::BitsOf(type);
   if (opcode == Opcode::kShl) return amount >= width ? 0 : a << amount;
-  if (ptx::IsSigned(type)) {
+  if (ptx::IsSigned(type))
     return static_cast<uint64_t>(SignExtend(a, width) >> std::min<uint64_t>(amount, width - 1));
-  }
   return amount >= width ? 0 : a >> amount;
 }
 
@@ -123,9 +122,8 @@ bool Core::Logic() {
     case Opcode::kLop3: {
       uint32_t value = LookUp3(word(1), word(2), word(3), word(4));
       Write(Op(0), type, value);
-      if (mods_.bool_op != ptx::BoolOp::kNone) {
+      if (mods_.bool_op != ptx::BoolOp::kNone)
         WritePredicate(in_.second_dst, Combine(value != 0, 5));
-      }
       return true;
     }
     default:

@@ -269,9 +269,8 @@ void Core::WarpMatrix(const std::vector<Core>& lanes) {
   const ptx::Modifiers& mods = first.mods_;
   using ptx::MatrixOp;
   const unsigned m = mods.m, n = mods.n, k = mods.k;
-  if (lanes.size() != kWarpSize || !m || !n || !k || m * n > 4096 || first.in_.Has("popc")) {
+  if (lanes.size() != kWarpSize || !m || !n || !k || m * n > 4096 || first.in_.Has("popc"))
     first.Unsupported("matrix shape");
-  }
   auto fragment = [&](size_t operand, Type type, Matrix* into, bool gather) {
     const unsigned total = into->rows * into->cols / kWarpSize, width = ptx::BitsOf(type),
                    e = PerRegister(type);
@@ -283,12 +282,11 @@ void Core::WarpMatrix(const std::vector<Core>& lanes) {
         uint64_t bits = gather ? core.Read(RegisterAt(op, r), reg_type) : 0;
         for (unsigned i = 0; i < e && r * e + i < total; ++i) {
           unsigned at = core.thread_.lane() * total + r * e + i, shift = e == 1 ? 0 : i * width;
-          if (gather) {
+          if (gather)
             Put(into, at / into->cols, at % into->cols, type,
                 e == 1 ? bits : MaskBits(bits >> shift, width));
-          } else {
+          else
             bits |= Get(*into, at / into->cols, at % into->cols, type) << shift;
-          }
         }
         if (!gather) core.Write(RegisterAt(op, r), reg_type, bits);
       }

@@ -145,9 +145,8 @@ double Decode(const Format& format, uint32_t bits) {
   const uint32_t top = (1u << format.exponent_bits) - 1;
   const double sign = (bits >> width) & 1 ? -1.0 : 1.0;
   if (exponent == top && format.has_infinity) return mantissa ? std::nan("") : sign * INFINITY;
-  if (!format.is_finite && exponent == top && mantissa == (1u << format.mantissa_bits) - 1) {
+  if (!format.is_finite && exponent == top && mantissa == (1u << format.mantissa_bits) - 1)
     return std::nan("");
-  }
   if (exponent == 0) return sign * std::ldexp(mantissa, 1 - bias - format.mantissa_bits);
   return sign * std::ldexp(mantissa + (1u << format.mantissa_bits),
                            static_cast<int>(exponent) - bias - format.mantissa_bits);

@@ -261,9 +261,8 @@ void Core::Collective(Block& block, const std::vector<Thread*>& threads) {
         break;
       case Opcode::kMatch: {
         uint32_t equal = 0;
-        for (const LaneValue& other : lanes) {
+        for (const LaneValue& other : lanes)
           equal |= static_cast<uint32_t>(value[other.lane] == value[l.lane]) << other.lane;
-        }
         bool all = core.mods_.vote == ptx::VoteMode::kAll;
         r.value = all ? (same ? present : 0) : equal;
         r.predicate = same;
@@ -288,9 +287,8 @@ void Core::Collective(Block& block, const std::vector<Thread*>& threads) {
                : own_type   ? type
                             : Type::kB32,
                results[i].value);
-    if (!core.in_.second_dst.Is(Kind::kNone)) {
+    if (!core.in_.second_dst.Is(Kind::kNone))
       core.WritePredicate(core.in_.second_dst, results[i].predicate);
-    }
   }
 }
 

@@ -35,9 +35,8 @@ std::map<std::string, uint64_t, std::less<>> g_mnemonics;
 unsigned g_failures = 0;
 
 void Report(const Options& options, const char* file, uint64_t offset, const std::string& message) {
-  if (g_failures++ < options.max_failures) {
+  if (g_failures++ < options.max_failures)
     std::printf("  %s+0x%lx: %s\n", file, static_cast<unsigned long>(offset), message.c_str());
-  }
 }
 
 void ScanPtx(const Options& options, const char* file, uint64_t offset, std::string_view text,
@@ -132,9 +131,8 @@ bool ScanContainer(const Options& options, const char* file, std::string_view da
 
 void ScanBinary(const Options& options, const char* file, std::string_view data, Counts* counts) {
   const std::string_view magic("\x50\xed\x55\xba", 4);
-  for (size_t at = data.find(magic); at != std::string_view::npos; at = data.find(magic, at + 4)) {
+  for (size_t at = data.find(magic); at != std::string_view::npos; at = data.find(magic, at + 4))
     ScanContainer(options, file, data, at, counts);
-  }
 }
 
 bool ScanFile(const Options& options, const char* file) {
@@ -146,11 +144,10 @@ bool ScanFile(const Options& options, const char* file) {
   }
   Counts counts;
   std::string_view name(file);
-  if (name.ends_with(".ptx")) {
+  if (name.ends_with(".ptx"))
     ScanPtx(options, file, 0, data, &counts);
-  } else {
+  else
     ScanBinary(options, file, data, &counts);
-  }
   std::printf("%s: %lu images (%lu bad), %lu functions (%lu bad), %lu entries, %lu instructions\n",
               file, counts.images, counts.bad_images, counts.functions, counts.bad_functions,
               counts.entries, counts.instructions);
@@ -165,13 +162,12 @@ int main(int argc, char** argv) {
   bool good = true;
   for (int i = 1; i < argc; ++i) {
     std::string_view word(argv[i]);
-    if (word == "--list-mnemonics") {
+    if (word == "--list-mnemonics")
       options.list_mnemonics = true;
-    } else if (word == "--max-failures" && i + 1 < argc) {
+    else if (word == "--max-failures" && i + 1 < argc)
       options.max_failures = static_cast<unsigned>(std::atoi(argv[++i]));
-    } else {
+    else
       good = ScanFile(options, argv[i]) && good;
-    }
   }
   for (auto& [mnemonic, count] : g_mnemonics) std::printf("%lu %s\n", count, mnemonic.c_str());
   return good ? 0 : 1;

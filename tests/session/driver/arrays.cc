@@ -110,10 +110,9 @@ void Boxes() {
   out.WidthInBytes = kWidth * 4;
   out.Height = kHeight;
   CHECK(D(cuMemcpy2D_v2)(&out));
-  for (size_t y = 0; y < kHeight; ++y) {
+  for (size_t y = 0; y < kHeight; ++y)
     for (size_t x = 0; x < kPitch; ++x)
       EXPECT(back[y * kPitch + x] == (x < kWidth ? source[y * kPitch + x] : 0));
-  }
   out.srcXInBytes = 30 * 4;  // 30 + 1000 > 1024
   CODE(CUDA_ERROR_INVALID_VALUE, D(cuMemcpy2D_v2)(&out));
   out.srcXInBytes = 2;  // no element begins there
@@ -183,10 +182,9 @@ void Volumes() {
     part.Depth = 12;
     CHECK(D(cuMemcpy3D_v2)(&part));
     for (size_t z = 0; z < 12; ++z) {
-      for (size_t y = 0; y < 11; ++y) {
+      for (size_t y = 0; y < 11; ++y)
         for (size_t x = 0; x < 10; ++x)
           EXPECT(back[(z * 11 + y) * 10 + x] == source[((z + 5) * kSide + y + 4) * kSide + x + 3]);
-      }
     }
     part.Depth = kSide;
     CODE(CUDA_ERROR_INVALID_VALUE, D(cuMemcpy3D_v2)(&part));

@@ -15,9 +15,8 @@ namespace {
 
 __attribute__((constructor)) void Begin() {
   std::string line = "pid=" + std::to_string(getpid());
-  for (char** entry = environ; *entry != nullptr; ++entry) {
+  for (char** entry = environ; *entry != nullptr; ++entry)
     if (std::strncmp(*entry, "CUDA_", 5) == 0) line += std::string(" ") + *entry;
-  }
   line += "\n";
   if (const char* log = std::getenv("FAKE_GPU_LOG")) {
     int file = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
@@ -29,9 +28,8 @@ __attribute__((constructor)) void Begin() {
     close(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   }
   const char* devices = std::getenv("CUDA_VISIBLE_DEVICES");
-  if (devices != nullptr && std::strncmp(devices, "MIG-", 4) == 0) {
+  if (devices != nullptr && std::strncmp(devices, "MIG-", 4) == 0)
     setenv("CUDA_VISIBLE_DEVICES", "0", 1);
-  }
 }
 
 }  // namespace

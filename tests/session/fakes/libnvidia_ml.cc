@@ -18,9 +18,8 @@ int g_gpus[2];  // their addresses are the handles
 std::vector<std::string> g_instances;
 
 int GpuOf(nvmlDevice_t device) {
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < 2; ++i)
     if (static_cast<void*>(device) == &g_gpus[i]) return i;
-  }
   return -1;
 }
 

@@ -28,9 +28,7 @@ __device__ unsigned long long Now() {
 __global__ void Churn(Span* span, float* out, int steps) {
   if (threadIdx.x == 0) atomicMin(&span->x, Now());
   float x = threadIdx.x * 0.001f + blockIdx.x;
-  for (int i = 0; i < steps; ++i) {
-    x = x * 0.999f + 0.5f;
-  }
+  for (int i = 0; i < steps; ++i) x = x * 0.999f + 0.5f;
   out[blockIdx.x * blockDim.x + threadIdx.x] = x;
   __syncthreads();
   if (threadIdx.x == 0) atomicMax(&span->y, Now());
@@ -46,9 +44,8 @@ int main(int argc, char** argv) {
   const int blocks = std::atoi(argv[1]), launches = std::atoi(argv[3]), steps = std::atoi(argv[4]);
   const int companions = argc > 5 ? std::atoi(argv[5]) : 0;
   std::vector<cudaStream_t> streams(static_cast<size_t>(std::max(std::atoi(argv[2]), 1)));
-  for (cudaStream_t& stream : streams) {
+  for (cudaStream_t& stream : streams)
     CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  }
   cudaStream_t beside = nullptr;
   CHECK(cudaStreamCreateWithFlags(&beside, cudaStreamNonBlocking));
   std::vector<Span> spans(static_cast<size_t>(launches), Span{~0ull, 0});

@@ -40,8 +40,7 @@ int main() {
   if (second[0] != 7 || second[kCount - 1] != 7) return std::printf("other: %d\n", second[0]), 1;
   g_open = true;
   CHECK(cudaStreamSynchronize(still));
-  for (int i = 0; i < kDownloads * kCount; ++i) {
+  for (int i = 0; i < kDownloads * kCount; ++i)
     if (pinned[i] != i / kCount) return std::printf("[%d] is %d\n", i, pinned[i]), 1;
-  }
   std::printf("ok\n");
 }

@@ -44,9 +44,7 @@ void Flood() {
   Touch<<<1, 1>>>(out);
   CHECK(cudaDeviceSynchronize());
   Say("on");
-  for (int i = 0; i < 1'000'000; ++i) {
-    Touch<<<1, 1>>>(out);
-  }
+  for (int i = 0; i < 1'000'000; ++i) Touch<<<1, 1>>>(out);
   CHECK(cudaDeviceSynchronize());
   Say("done");
 }
@@ -95,16 +93,15 @@ void Forks() {
 
 int main(int argc, char** argv) {
   const char* subject = argc > 1 ? argv[1] : "";
-  if (std::strcmp(subject, "flood") == 0) {
+  if (std::strcmp(subject, "flood") == 0)
     Flood();
-  } else if (std::strcmp(subject, "endless") == 0) {
+  else if (std::strcmp(subject, "endless") == 0)
     Endless();
-  } else if (std::strcmp(subject, "churn") == 0) {
+  else if (std::strcmp(subject, "churn") == 0)
     Churn();
-  } else if (std::strcmp(subject, "forks") == 0) {
+  else if (std::strcmp(subject, "forks") == 0)
     Forks();
-  } else {
+  else
     return 2;
-  }
   return 0;
 }

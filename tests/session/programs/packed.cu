@@ -16,9 +16,8 @@ constexpr size_t kPage = 2 << 20;
 
 __global__ void Step(uint32_t* data, size_t count, uint32_t term) {
   size_t stride = size_t{gridDim.x} * blockDim.x;
-  for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += stride) {
+  for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += stride)
     data[i] = data[i] * 5 + term + static_cast<uint32_t>(i);
-  }
 }
 
 struct Buffer {
@@ -30,18 +29,15 @@ struct Buffer {
 
 uint32_t Expected(const Buffer& buffer, size_t i) {
   uint32_t value = buffer.first;
-  for (uint32_t term : buffer.terms) {
-    value = value * 5 + term + static_cast<uint32_t>(i);
-  }
+  for (uint32_t term : buffer.terms) value = value * 5 + term + static_cast<uint32_t>(i);
   return value;
 }
 
 void Compare(const Buffer& buffer) {
   std::vector<uint32_t> got(buffer.bytes / 4);
   CHECK(cudaMemcpy(got.data(), buffer.data, buffer.bytes, cudaMemcpyDeviceToHost));
-  for (size_t i = 0; i < got.size(); i += i % 1024 == 0 ? 1 : 341) {
+  for (size_t i = 0; i < got.size(); i += i % 1024 == 0 ? 1 : 341)
     EXPECT(got[i] == Expected(buffer, i));
-  }
 }
 
 }  // namespace

@@ -14,9 +14,7 @@ constexpr int kLaunches = 8;  // a unit of work
 
 __global__ void Churn(float* out, int steps) {
   float x = threadIdx.x * 0.001f + blockIdx.x;
-  for (int i = 0; i < steps; ++i) {
-    x = x * 0.999f + 0.5f;
-  }
+  for (int i = 0; i < steps; ++i) x = x * 0.999f + 0.5f;
   out[blockIdx.x * blockDim.x + threadIdx.x] = x;
 }
 
@@ -28,9 +26,7 @@ int main(int argc, char** argv) {
   float* out = nullptr;
   CHECK(cudaMalloc(&out, kBlocks * kThreads * sizeof(float)));
   std::vector<cudaEvent_t> done(ahead);
-  for (cudaEvent_t& event : done) {
-    CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
-  }
+  for (cudaEvent_t& event : done) CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
   for (long unit = 0;; ++unit) {
     cudaEvent_t event = done[unit % ahead];
     if (unit >= ahead) {
@@ -38,9 +34,7 @@ int main(int argc, char** argv) {
       std::printf("%ld\n", unit - ahead + 1);
       std::fflush(stdout);
     }
-    for (int i = 0; i < kLaunches; ++i) {
-      Churn<<<kBlocks, kThreads>>>(out, i == 0 ? 8000 : 1000);
-    }
+    for (int i = 0; i < kLaunches; ++i) Churn<<<kBlocks, kThreads>>>(out, i == 0 ? 8000 : 1000);
     CHECK(cudaGetLastError());
     CHECK(cudaEventRecord(event));
   }

@@ -26,24 +26,20 @@ using Words = std::vector<uint32_t>;
 
 __global__ void Affine(uint32_t* data, size_t count, uint32_t factor, uint32_t term) {
   size_t stride = size_t{gridDim.x} * blockDim.x;
-  for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += stride) {
+  for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += stride)
     data[i] = data[i] * factor + term + static_cast<uint32_t>(i);
-  }
 }
 
 void Expect(Words* data, uint32_t factor, uint32_t term) {
-  for (size_t i = 0; i < data->size(); ++i) {
+  for (size_t i = 0; i < data->size(); ++i)
     (*data)[i] = (*data)[i] * factor + term + static_cast<uint32_t>(i);
-  }
 }
 
 void Pause(int round) {
   std::printf("round %d\n", round);
   std::fflush(stdout);
   char line[64];
-  if (std::fgets(line, sizeof(line), stdin) == nullptr) {
-    std::exit(4);
-  }
+  if (std::fgets(line, sizeof(line), stdin) == nullptr) std::exit(4);
 }
 
 struct Buffer {
@@ -58,9 +54,7 @@ class Storm {
 
   void Step() {
     uint32_t what = random_() % 8;
-    if (buffers_.size() < 3 || (what == 0 && buffers_.size() < 24)) {
-      return Allocate();
-    }
+    if (buffers_.size() < 3 || (what == 0 && buffers_.size() < 24)) return Allocate();
     Buffer& one = buffers_[random_() % buffers_.size()];
     Buffer& other = buffers_[random_() % buffers_.size()];
     size_t count = one.expected.size();
@@ -102,11 +96,10 @@ class Storm {
     Buffer buffer;
     size_t count = random_() % (random_() % 6 == 0 ? 3u << 20 : 64u << 10) + 1;
     buffer.pooled = random_() % 3 == 0;
-    if (buffer.pooled) {
+    if (buffer.pooled)
       CHECK(cudaMallocAsync(&buffer.device, count * 4, stream_));
-    } else {
+    else
       CHECK(cudaMalloc(&buffer.device, count * 4));
-    }
     buffer.expected.assign(count, 0x01010101u);
     CHECK(cudaMemsetAsync(buffer.device, 1, count * 4, stream_));
     CHECK(cudaStreamSynchronize(stream_));
@@ -115,11 +108,10 @@ class Storm {
 
   void Free(size_t index) {
     Buffer& buffer = buffers_[index];
-    if (buffer.pooled) {
+    if (buffer.pooled)
       CHECK(cudaFreeAsync(buffer.device, stream_));
-    } else {
+    else
       CHECK(cudaFree(buffer.device));
-    }
     buffers_.erase(buffers_.begin() + index);
   }
 
@@ -220,9 +212,7 @@ int RunWork(size_t mebibytes, int rounds, int pause_ms, int passes) {
   Words expected(kPiece / 4), got(kPiece / 4);
   for (int round = 0; round < rounds; ++round) {
     for (int pass = 0; pass < passes; ++pass) {
-      for (uint32_t* piece : pieces) {
-        Affine<<<32, 128>>>(piece, kPiece / 4, 5, round);
-      }
+      for (uint32_t* piece : pieces) Affine<<<32, 128>>>(piece, kPiece / 4, 5, round);
       Expect(&expected, 5, round);
     }
     CHECK(cudaDeviceSynchronize());
@@ -262,8 +252,6 @@ int main(int argc, char** argv) {
                                          number(4, 0), number(5, 1))
              : what == "many"  ? RunMany(number(2, 8), static_cast<size_t>(number(3, 8)))
                                : 2;
-  if (code == 0) {
-    std::printf("done\n");
-  }
+  if (code == 0) std::printf("done\n");
   return code;
 }

@@ -58,9 +58,7 @@ class Direction {
     std::array<char, kMaxPacketBytes> packet;
     for (;;) {
       const ssize_t bytes = read(from_, packet.data(), packet.size());
-      if (bytes <= 0) {
-        return;
-      }
+      if (bytes <= 0) return;
       Admit(packet.data(), static_cast<size_t>(bytes));
     }
   }
@@ -81,9 +79,7 @@ class Direction {
       waiting_.pop_front();
       lock.unlock();
       // A device that takes no more drops it, as a line would.
-      if (write(to_, bytes.data(), bytes.size()) > 0) {
-        ++delivered_;
-      }
+      if (write(to_, bytes.data(), bytes.size()) > 0) ++delivered_;
       lock.lock();
     }
   }
@@ -133,14 +129,10 @@ class Direction {
     }
     std::lock_guard lock(mutex_);
     auto at = waiting_.end();
-    while (at != waiting_.begin() && std::prev(at)->due > due) {
-      --at;
-    }
+    while (at != waiting_.begin() && std::prev(at)->due > due) --at;
     const bool is_next = at == waiting_.begin();
     waiting_.insert(at, Packet{due, std::vector<char>(data, data + bytes)});
-    if (is_next) {
-      came_.notify_one();
-    }
+    if (is_next) came_.notify_one();
   }
 
   const int from_, to_;
@@ -161,28 +153,21 @@ class Direction {
 
 int OpenTun(const std::string& name) {
   const int fd = open("/dev/net/tun", O_RDWR | O_CLOEXEC);
-  if (fd < 0) {
-    Fail(std::string("/dev/net/tun: ") + std::strerror(errno));
-  }
+  if (fd < 0) Fail(std::string("/dev/net/tun: ") + std::strerror(errno));
   ifreq request{};
   request.ifr_flags = IFF_TUN | IFF_NO_PI;
   std::snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name.c_str());
-  if (ioctl(fd, TUNSETIFF, &request) != 0) {
-    Fail(name + ": " + std::strerror(errno));
-  }
+  if (ioctl(fd, TUNSETIFF, &request) != 0) Fail(name + ": " + std::strerror(errno));
   return fd;
 }
 
 double Number(const std::map<std::string, std::string>& flags, const char* name, double otherwise) {
   auto found = flags.find(name);
-  if (found == flags.end()) {
-    return otherwise;
-  }
+  if (found == flags.end()) return otherwise;
   char* end = nullptr;
   const double number = std::strtod(found->second.c_str(), &end);
-  if (end == found->second.c_str() || *end != '\0' || !(number >= 0)) {
+  if (end == found->second.c_str() || *end != '\0' || !(number >= 0))
     Fail(std::string(name) + " '" + found->second + "': a number from 0 on");
-  }
   return number;
 }
 
@@ -194,16 +179,11 @@ nanoseconds Milliseconds(double ms) {
 
 int main(int argc, char** argv) {
   std::map<std::string, std::string> flags;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    flags[argv[i]] = argv[i + 1];
-  }
-  if (argc % 2 == 0 || flags.count("--left") == 0 || flags.count("--right") == 0) {
+  for (int i = 1; i + 1 < argc; i += 2) flags[argv[i]] = argv[i + 1];
+  if (argc % 2 == 0 || flags.count("--left") == 0 || flags.count("--right") == 0)
     Fail("--left NAME --right NAME --rtt-ms MS --rate-mbit N [--loss P] [--reorder P] ...");
-  }
   const double rtt_ms = Number(flags, "--rtt-ms", 0), mbit = Number(flags, "--rate-mbit", 10'000);
-  if (mbit <= 0) {
-    Fail("--rate-mbit: more than 0");
-  }
+  if (mbit <= 0) Fail("--rate-mbit: more than 0");
   Line line;
   line.delay = Milliseconds(rtt_ms / 2);
   line.bytes_per_ns = mbit / 8000;
@@ -223,9 +203,8 @@ int main(int argc, char** argv) {
   std::array<char, 256> command;
   while (std::fgets(command.data(), command.size(), stdin) != nullptr) {
     double ms = 0;
-    if (std::sscanf(command.data(), "cut %lf", &ms) == 1) {
+    if (std::sscanf(command.data(), "cut %lf", &ms) == 1)
       g_cut_until = (Clock::now() + Milliseconds(ms)).time_since_epoch().count();
-    }
   }
   std::printf("{");
   there.Print("there");

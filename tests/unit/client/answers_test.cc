@@ -62,13 +62,11 @@ TEST_F(AnswersTest, HoldInTheStateTheyWereGivenIn) {
 }
 
 TEST_F(AnswersTest, AreBounded) {
-  for (uint64_t context = 1; context <= 100000; ++context) {
+  for (uint64_t context = 1; context <= 100000; ++context)
     KeepAnswer({CallId::cuCtxGetLimit, context, {}}, {}, AnswerRenewals());
-  }
   size_t known = 0;
-  for (uint64_t context = 1; context <= 100000; ++context) {
+  for (uint64_t context = 1; context <= 100000; ++context)
     known += Known({CallId::cuCtxGetLimit, context, {}});
-  }
   EXPECT_LE(known, 4096u);
   EXPECT_TRUE(Known({CallId::cuCtxGetLimit, 100000, {}}));
 }

@@ -41,9 +41,8 @@ TEST(NvrtcScan, CommentsStringsAndMacrosNameNone) {
 TEST(NvrtcScan, WhatIsCutOffIsLeftAlone) {
   for (const char* text :
        {"#", "#include", "#include <", "#include \"a", "#include <a\n>", "/*", "//", "//\\", "\"",
-        "\"\\", "R\"", "R\"x(", "__has_include", "__has_include("}) {
+        "\"\\", "R\"", "R\"x(", "__has_include", "__has_include("})
     EXPECT_EQ(Found(text), "") << text;
-  }
 }
 
 }  // namespace

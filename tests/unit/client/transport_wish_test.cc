@@ -46,9 +46,8 @@ TEST(TransportWishTest, AFabricIsUsedOnlyWhereSomebodyAsksForIt) {
     EXPECT_EQ(CheckTransport("shm:///s", wish).code(), Code::kInvalid);
     EXPECT_EQ(CheckTransport(url, TransportWish::kTcp).code(), Code::kInvalid);
   }
-  for (TransportWish wish : {TransportWish::kUnset, TransportWish::kAuto, TransportWish::kTcp}) {
+  for (TransportWish wish : {TransportWish::kUnset, TransportWish::kAuto, TransportWish::kTcp})
     EXPECT_FALSE(IsFabric(WantedFabric("tcp://h:1", wish)));
-  }
 }
 
 // Else a server anywhere could have its clients open any UNIX socket of their own machines.

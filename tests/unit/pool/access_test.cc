@@ -19,12 +19,8 @@ TEST(PoolAccess, has_a_row_for_each_call_and_each_route) {
   std::set<std::string> rows;
   for (const Rule& rule : Rules()) {
     EXPECT_TRUE(rows.insert(std::string(rule.verb)).second) << rule.verb;
-    if (!rule.rest.empty()) {
-      EXPECT_TRUE(rows.insert(std::string(rule.rest)).second) << rule.rest;
-    }
-    if (!rule.grpc.empty()) {
-      EXPECT_TRUE(rows.insert(std::string(rule.grpc)).second) << rule.grpc;
-    }
+    if (!rule.rest.empty()) EXPECT_TRUE(rows.insert(std::string(rule.rest)).second) << rule.rest;
+    if (!rule.grpc.empty()) EXPECT_TRUE(rows.insert(std::string(rule.grpc)).second) << rule.grpc;
   }
   const google::protobuf::FileDescriptor* file = v1::Claim::descriptor()->file();
   for (int i = 0; i < file->service_count(); ++i)

@@ -335,9 +335,7 @@ TEST_F(PoolRecord, AFileThatIsNoneOrIsCutOffIsSaidToBe) {
     reader = RecordReader::Open(path_);
     if (!reader.ok()) continue;
     const Result<Recorded> record = ReadAll(**reader);
-    if (!record.ok()) {
-      EXPECT_EQ(record.status().code(), Code::kInvalid);
-    }
+    if (!record.ok()) EXPECT_EQ(record.status().code(), Code::kInvalid);
   }
 }
 

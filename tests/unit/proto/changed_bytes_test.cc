@@ -12,9 +12,7 @@ namespace {
 
 std::vector<std::byte> Bytes(std::initializer_list<int> values) {
   std::vector<std::byte> bytes;
-  for (int value : values) {
-    bytes.push_back(static_cast<std::byte>(value));
-  }
+  for (int value : values) bytes.push_back(static_cast<std::byte>(value));
   return bytes;
 }
 

@@ -43,11 +43,10 @@ void PutAll(Sink& sink, const std::vector<Value>& values) {
   for (const Value& value : values) {
     std::visit(
         [&](const auto& v) {
-          if constexpr (std::is_same_v<std::decay_t<decltype(v)>, std::string>) {
+          if constexpr (std::is_same_v<std::decay_t<decltype(v)>, std::string>)
             sink.PutString(v);
-          } else {
+          else
             sink.Put(v);
-          }
         },
         value);
   }
@@ -60,11 +59,10 @@ bool ReadAll(Reader& reader, const std::vector<Value>& values) {
     std::visit(
         [&](const auto& v) {
           using T = std::decay_t<decltype(v)>;
-          if constexpr (std::is_same_v<T, std::string>) {
+          if constexpr (std::is_same_v<T, std::string>)
             equal &= reader.GetString() == v;
-          } else {
+          else
             equal &= reader.Get<T>() == v;
-          }
         },
         value);
   }

@@ -25,9 +25,7 @@ TEST(Crc32cTest, MatchesPublishedValues) {
 TEST(Crc32cTest, TableAndInstructionAgreeAndContinue) {
   std::mt19937 random(3);
   std::vector<std::byte> bytes(1000);
-  for (std::byte& byte : bytes) {
-    byte = static_cast<std::byte>(random());
-  }
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
   for (size_t size = 7; size < bytes.size(); size += 5) {
     std::span<const std::byte> part = std::span(bytes).first(size).subspan(size % 7);
     EXPECT_EQ(Crc32c(0, part), Crc32cByTable(0, part));

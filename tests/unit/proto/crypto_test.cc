@@ -11,9 +11,8 @@ namespace {
 
 std::vector<uint8_t> Bytes(std::string_view hex) {
   std::vector<uint8_t> bytes;
-  for (size_t i = 0; i < hex.size(); i += 2) {
+  for (size_t i = 0; i < hex.size(); i += 2)
     bytes.push_back(static_cast<uint8_t>(std::stoul(std::string(hex.substr(i, 2)), nullptr, 16)));
-  }
   return bytes;
 }
 
@@ -116,9 +115,8 @@ TEST(CryptoTest, WhatIsSealedOpensUnchangedOnly) {
     EXPECT_FALSE(Unseal(key, sealed, BytesOf("open"))) << i;
     sealed[i] ^= std::byte{1};
   }
-  for (size_t bytes = 0; bytes < sealed.size(); ++bytes) {
+  for (size_t bytes = 0; bytes < sealed.size(); ++bytes)
     EXPECT_FALSE(Unseal(key, std::span(sealed).first(bytes), BytesOf("open"))) << bytes;
-  }
 }
 
 TEST(CryptoTest, ComparesLengthsAndBytes) {

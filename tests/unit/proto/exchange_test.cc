@@ -166,9 +166,8 @@ TEST(ExchangeTest, EachByteOfHelloCounts) {
       hello[i] ^= std::byte{1} << bit;
     }
   }
-  for (size_t bytes = 0; bytes < hello.size(); ++bytes) {
+  for (size_t bytes = 0; bytes < hello.size(); ++bytes)
     EXPECT_FALSE(talk.server.Receive(std::span(hello).first(bytes)).ok()) << bytes;
-  }
   EXPECT_TRUE(talk.server.Receive(hello)->AcceptToken(known));
 }
 
@@ -261,9 +260,8 @@ TEST(ExchangeTest, EachByteOfTheAnswerCounts) {
       EXPECT_FALSE(talk.client->Open(answer).ok()) << i;
       answer[i] ^= std::byte{1};
     }
-    for (size_t bytes = sizeof(HandshakeHeader); bytes < answer.size(); ++bytes) {
+    for (size_t bytes = sizeof(HandshakeHeader); bytes < answer.size(); ++bytes)
       EXPECT_FALSE(talk.client->Open(std::span(answer).first(bytes)).ok()) << bytes;
-    }
     EXPECT_TRUE(talk.client->Open(answer).ok());
     Talk other(with_token ? ClientCredentials::OfToken(kToken) : ClientCredentials(), with_token);
     EXPECT_FALSE(other.client->Open(answer).ok()) << "of another connection";
@@ -300,9 +298,8 @@ TEST(ExchangeTest, TheWireShowsNoSecret) {
   ASSERT_TRUE(talk.client->Open(answer).ok());
   const TokenVerifier verifier = TokenKeys(kToken).verifier();
   for (const Packet& packet : {talk.server.greeting(), talk.client->hello(), answer}) {
-    for (std::string_view text : {kToken, kSecrets, "v4.public", "train.py", "c-17"}) {
+    for (std::string_view text : {kToken, kSecrets, "v4.public", "train.py", "c-17"})
       EXPECT_FALSE(Holds(packet, text)) << text;
-    }
     EXPECT_FALSE(Holds(packet, welcome.session));
     EXPECT_FALSE(Holds(packet, keys.session.bytes()));
     EXPECT_FALSE(Holds(packet, keys.answer.key.bytes()));
@@ -379,9 +376,8 @@ TEST(TokenTest, LinesThatAreNoVerifierAreRefused) {
   const std::string line = ToText(TokenKeys(kToken).verifier());
   for (const std::string& wrong :
        {std::string(), std::string("farcall-verifier-2") + line.substr(18), line.substr(0, 100),
-        line + "0", line + " two names", line + " " + std::string(65, 'n'), line + " n\x01"}) {
+        line + "0", line + " two names", line + " " + std::string(65, 'n'), line + " n\x01"})
     EXPECT_EQ(ParseVerifier(wrong).status().code(), Code::kInvalid) << wrong;
-  }
   std::string upper = line;
   upper[30] = 'G';
   EXPECT_EQ(ParseVerifier(upper).status().code(), Code::kInvalid);

@@ -165,14 +165,11 @@ TEST(HandshakeCodecTest, FlippedAndRandomBytesNeverOverread) {
   int decoded = 0;
   for (int round = 0; round < 20000; ++round) {
     std::vector<std::byte> bytes = round % 2 == 0 ? good : hello;
-    for (int flips = 0; flips < 3; ++flips) {
+    for (int flips = 0; flips < 3; ++flips)
       bytes[random() % bytes.size()] = static_cast<std::byte>(random());
-    }
     decoded += DecodeWelcome(bytes).ok() + DecodeHello(bytes).ok();
     std::vector<std::byte> noise(random() % 300);
-    for (std::byte& byte : noise) {
-      byte = static_cast<std::byte>(random() % 4 == 0 ? random() : 0);
-    }
+    for (std::byte& byte : noise) byte = static_cast<std::byte>(random() % 4 == 0 ? random() : 0);
     decoded += DecodeWelcome(noise).ok() + DecodeHello(noise).ok() + DecodeGreeting(noise).ok() +
                DecodeRefuse(noise).ok();
   }

@@ -50,9 +50,8 @@ TEST(LogLine, CutsTheHeadToItsRoom) {
 }
 
 TEST(LogLine, NamesLevelsAsTheVariableDoes) {
-  for (const char* name : {"error", "warn", "info", "debug", "trace"}) {
+  for (const char* name : {"error", "warn", "info", "debug", "trace"})
     EXPECT_STREQ(LogSeverityName(LogSeverityOf(name)), name);
-  }
   EXPECT_EQ(LogSeverityOf("warning"), LogSeverity::kOff);
 }
 

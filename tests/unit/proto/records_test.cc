@@ -27,9 +27,7 @@ TEST(RecordCursorTest, YieldsEachRecordWithItsBody) {
   RecordCursor cursor(bytes);
   RecordView record;
   std::vector<size_t> bodies;
-  while (cursor.Next(record)) {
-    bodies.push_back(record.body.size());
-  }
+  while (cursor.Next(record)) bodies.push_back(record.body.size());
   EXPECT_EQ(bodies, (std::vector<size_t>{0, 8, 48}));
   EXPECT_TRUE(cursor.Done());
   EXPECT_TRUE(CheckRecords(bytes, 3).ok());
@@ -64,15 +62,12 @@ TEST(RecordCursorTest, StaysInsideRandomBytes) {
   std::mt19937 random(4);
   for (int round = 0; round < 5000; ++round) {
     std::vector<std::byte> bytes(random() % 200);
-    for (std::byte& byte : bytes) {
+    for (std::byte& byte : bytes)
       byte = static_cast<std::byte>(random() % 5 == 0 ? random() % 48 / 8 * 8 : 0);
-    }
     RecordCursor cursor(bytes);
     RecordView record;
     size_t total = 0;
-    while (cursor.Next(record)) {
-      total += record.header.bytes;
-    }
+    while (cursor.Next(record)) total += record.header.bytes;
     ASSERT_LE(total, bytes.size());
     EXPECT_EQ(cursor.Done(), total == bytes.size());
   }

@@ -23,9 +23,7 @@ TEST(CostModel, GuessesTheUnknownAndKnowsWhatItSaw) {
 TEST(CostModel, FollowsAChange) {
   CostModel model;
   model.Learn(1, 1000);
-  for (int i = 0; i < 40; ++i) {
-    model.Learn(1, 9000);
-  }
+  for (int i = 0; i < 40; ++i) model.Learn(1, 9000);
   EXPECT_NEAR(model.Predict(1).mean_ns, 9000, 50);
   EXPECT_NEAR(model.Predict(1).p95_ns, 9000, 500);
 }
@@ -33,9 +31,7 @@ TEST(CostModel, FollowsAChange) {
 TEST(CostModel, PutsTheHighQuantileAboveTheMean) {
   CostModel model;
   std::mt19937 random(1);
-  for (int i = 0; i < 5000; ++i) {
-    model.Learn(1, 1000 + static_cast<Ns>(random() % 9000));
-  }
+  for (int i = 0; i < 5000; ++i) model.Learn(1, 1000 + static_cast<Ns>(random() % 9000));
   EXPECT_GT(model.Predict(1).p95_ns, 8000);
   EXPECT_LT(model.Predict(1).p95_ns, 10001);
 }
@@ -77,9 +73,7 @@ RC_GTEST_PROP(CostModel, PredictsBetweenTheExtremes, ()) {
   auto samples = *rc::gen::nonEmpty(
       rc::gen::container<std::vector<Ns>>(rc::gen::inRange<Ns>(0, 10 * kSecond)));
   CostModel model;
-  for (Ns sample : samples) {
-    model.Learn(3, sample);
-  }
+  for (Ns sample : samples) model.Learn(3, sample);
   auto [least, most] = std::minmax_element(samples.begin(), samples.end());
   RC_ASSERT(model.Predict(3).mean_ns >= *least - 1);
   RC_ASSERT(model.Predict(3).mean_ns <= *most);

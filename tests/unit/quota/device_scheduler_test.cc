@@ -266,9 +266,7 @@ RC_GTEST_PROP(DeviceScheduler, SurvivesAnyOrderOfCalls, ()) {
         }
         break;
       case 4:
-        if (known) {
-          scheduler.Change(flow, random_quota(), now);
-        }
+        if (known) scheduler.Change(flow, random_quota(), now);
         break;
       case 5:
         if (auto holder = scheduler.holder()) {

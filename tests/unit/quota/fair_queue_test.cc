@@ -42,9 +42,7 @@ TEST(FairQueue, OwesNothingToOneWhoWasIdle) {
   queue.Add(1, 0.5);
   queue.Add(2, 0.5);
   queue.Arrive(1);
-  for (int i = 0; i < 100; ++i) {
-    queue.Charge(NextOf(queue), 1000);
-  }
+  for (int i = 0; i < 100; ++i) queue.Charge(NextOf(queue), 1000);
   queue.Arrive(2);
   int turns_of_two = 0;
   for (int i = 0; i < 100; ++i) {

@@ -136,16 +136,12 @@ TEST(MemoryLedger, NeverGoesOverUnderThreads) {
         uint64_t seen = worst;
         while (now > seen && !worst.compare_exchange_weak(seen, now)) {
         }
-        if (i % 8 == 0) {
-          std::this_thread::yield();
-        }
+        if (i % 8 == 0) std::this_thread::yield();
         held -= bytes;
       }
     });
   }
-  for (std::thread& thread : threads) {
-    thread.join();
-  }
+  for (std::thread& thread : threads) thread.join();
   EXPECT_LE(worst, kQuota);
   EXPECT_GT(refused, 0u) << "the load never met the limit: the test shows nothing";
   EXPECT_EQ(ledger.usage("a", 0).charged_bytes, 0u);

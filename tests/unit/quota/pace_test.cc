@@ -14,13 +14,9 @@ TEST(Pace, IsTheClocksUntilItIsKnown) {
 
 TEST(Pace, FollowsWhatWasMeasured) {
   Pace pace;
-  for (int i = 0; i < 50; ++i) {
-    pace.Note(3 * kMillisecond, 2 * kMillisecond);
-  }
+  for (int i = 0; i < 50; ++i) pace.Note(3 * kMillisecond, 2 * kMillisecond);
   EXPECT_EQ(pace.ByTheClock(4 * kMillisecond), 6 * kMillisecond);
-  for (int i = 0; i < 50; ++i) {
-    pace.Note(2 * kMillisecond, 2 * kMillisecond);
-  }
+  for (int i = 0; i < 50; ++i) pace.Note(2 * kMillisecond, 2 * kMillisecond);
   EXPECT_NEAR(pace.milli(), 1000, 10);
 }
 

@@ -74,9 +74,7 @@ RC_GTEST_PROP(Residency, QuantumKeepsTheOverhead, ()) {
   Ns quantum = SwapQuantum(cost, percent / 100.0);
   RC_ASSERT(quantum >= kSecond && quantum <= 60 * kSecond);
   double part = static_cast<double>(cost) / static_cast<double>(cost + quantum);
-  if (quantum < 60 * kSecond) {
-    RC_ASSERT(part <= percent / 100.0 + 1e-6);
-  }
+  if (quantum < 60 * kSecond) RC_ASSERT(part <= percent / 100.0 + 1e-6);
 }
 
 }  // namespace

@@ -55,16 +55,14 @@ Ns Overhang(Ns longest_ns) {
 RC_GTEST_PROP(SharingBounds, SharesOfAnyTwoBackloggedTenants, ()) {
   Tenants tenants = RandomTenants(5);
   size_t count = tenants.trial.tenants.size();
-  for (TrialTenant& tenant : tenants.trial.tenants) {
+  for (TrialTenant& tenant : tenants.trial.tenants)
     tenant.quota.share_milli = *rc::gen::inRange<uint32_t>(50, 1000 / static_cast<int>(count) + 1);
-  }
   TrialResult result = Run(tenants.trial);
   double longest = static_cast<double>(kScheduler.lease_ns + Overhang(tenants.longest_ns));
   std::vector<double> got(count), least(count * count), most(count * count);
   for (size_t tick = 0; tick < result.tenants[0].busy_ns.size(); ++tick) {
-    for (size_t i = 0; i < count; ++i) {
+    for (size_t i = 0; i < count; ++i)
       got[i] += static_cast<double>(result.tenants[i].busy_ns[tick]);
-    }
     for (size_t i = 0; i < count; ++i) {
       for (size_t j = 0; j < i; ++j) {
         double w_i = tenants.trial.tenants[i].quota.share_milli / 1000.0;
@@ -82,9 +80,8 @@ RC_GTEST_PROP(SharingBounds, SharesOfAnyTwoBackloggedTenants, ()) {
 
 RC_GTEST_PROP(SharingBounds, CapInEveryWindow, ()) {
   Tenants tenants = RandomTenants(3);
-  for (TrialTenant& tenant : tenants.trial.tenants) {
+  for (TrialTenant& tenant : tenants.trial.tenants)
     tenant.quota.limit_milli = *rc::gen::inRange<uint32_t>(50, 1000);
-  }
   TrialResult result = Run(tenants.trial);
   for (size_t i = 0; i < result.tenants.size(); ++i) {
     auto limit = static_cast<Ns>(tenants.trial.tenants[i].quota.limit_milli);
@@ -118,16 +115,13 @@ RC_GTEST_PROP(SharingBounds, WorkIsNotLeftLying, ()) {
 RC_GTEST_PROP(SharingBounds, HighPriorityKeepsTheDevice, ()) {
   Tenants tenants = RandomTenants(4);
   tenants.trial.tenants[0].quota.priority = Priority::kHigh;
-  for (size_t i = 1; i < tenants.trial.tenants.size(); ++i) {
+  for (size_t i = 1; i < tenants.trial.tenants.size(); ++i)
     tenants.trial.tenants[i].quota.priority = static_cast<Priority>(*rc::gen::inRange(0, 2));
-  }
   TrialResult result = Run(tenants.trial);
   Ns high = 0, low = 0;
   for (size_t tick = 0; tick < result.tenants[0].busy_ns.size(); ++tick) {
     high += result.tenants[0].busy_ns[tick];
-    for (size_t i = 1; i < result.tenants.size(); ++i) {
-      low += result.tenants[i].busy_ns[tick];
-    }
+    for (size_t i = 1; i < result.tenants.size(); ++i) low += result.tenants[i].busy_ns[tick];
   }
   auto others = static_cast<Ns>(result.tenants.size() - 1);
   Ns floor = tenants.trial.length_ns * kScheduler.floor_milli / 1000;

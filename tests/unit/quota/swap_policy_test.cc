@@ -80,18 +80,14 @@ RC_GTEST_PROP(SwapPolicy, FreesEnoughAndNobodyWhoMustStay, ()) {
     return !one.is_pinned && one.bytes != 0 && one.priority <= asker &&
            kNow - one.resident_since >= LeastResidency(one.switch_cost_ns);
   };
-  for (const SwapCandidate& one : all) {
-    could_free += may_leave(one) ? one.bytes : 0;
-  }
+  for (const SwapCandidate& one : all) could_free += may_leave(one) ? one.bytes : 0;
   for (uint64_t victim : victims) {
     RC_ASSERT(may_leave(all[victim]));
     freed += all[victim].bytes;
   }
   RC_ASSERT(victims.empty() == (could_free < wanted));
   RC_ASSERT(victims.empty() || freed >= wanted);
-  for (uint64_t victim : victims) {
-    RC_ASSERT(freed - all[victim].bytes < wanted);
-  }
+  for (uint64_t victim : victims) RC_ASSERT(freed - all[victim].bytes < wanted);
 }
 
 }  // namespace

@@ -32,9 +32,7 @@ TEST(TokenBucket, KeepsDebtUntilItIsRepaid) {
 TEST(TokenBucket, LosesNothingToSmallSteps) {
   TokenBucket bucket(333, 0);
   bucket.Charge(TokenBucket::DefaultBurst(333), 0);
-  for (Ns now = 1; now <= 10000; ++now) {
-    bucket.Tokens(now);
-  }
+  for (Ns now = 1; now <= 10000; ++now) bucket.Tokens(now);
   EXPECT_EQ(bucket.Tokens(10000), 3330);
 }
 

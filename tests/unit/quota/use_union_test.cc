@@ -24,9 +24,7 @@ TEST(UseUnion, CountsOnceWhatOverlaps) {
 TEST(UseUnion, OfOneAloneIsWhatItUsed) {
   UseUnion use;
   Ns sum = 0;
-  for (Ns now = 10; now < 1000; now += 10) {
-    sum += use.Add(10, now);
-  }
+  for (Ns now = 10; now < 1000; now += 10) sum += use.Add(10, now);
   EXPECT_EQ(sum, 990);
 }
 

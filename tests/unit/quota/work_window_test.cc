@@ -115,9 +115,7 @@ TEST(WorkWindow, ClosesABatchOfManySmallLaunches) {
   Teach(window, 1, 100);
   window.Grant(kSecond);
   int launches = 1;
-  while (!window.Submit(1)) {
-    ++launches;
-  }
+  while (!window.Submit(1)) ++launches;
   EXPECT_EQ(launches, 256);
 }
 
@@ -138,16 +136,12 @@ RC_GTEST_PROP(WorkWindow, BoundsWhatIsOutstanding, ()) {
   std::mt19937 random(*rc::gen::arbitrary<uint32_t>());
   const WindowOptions options;
   WorkWindow window(options);
-  for (size_t key = 0; key < costs.size(); ++key) {
-    Teach(window, key, costs[key]);
-  }
+  for (size_t key = 0; key < costs.size(); ++key) Teach(window, key, costs[key]);
   Ns longest = *std::max_element(costs.begin(), costs.end());
   std::deque<std::pair<uint64_t, Ns>> closed;
   Ns open = 0, spent = 0, budget = 0;
   auto close = [&] {
-    if (uint64_t number = window.CloseBatch()) {
-      closed.emplace_back(number, std::exchange(open, 0));
-    }
+    if (uint64_t number = window.CloseBatch()) closed.emplace_back(number, std::exchange(open, 0));
   };
   for (int step = 0; step < steps; ++step) {
     uint64_t key = random() % costs.size();
@@ -160,9 +154,7 @@ RC_GTEST_PROP(WorkWindow, BoundsWhatIsOutstanding, ()) {
     if (verdict == Verdict::kPass) {
       open += costs[key];
       spent += costs[key];
-      if (window.Submit(key)) {
-        close();
-      }
+      if (window.Submit(key)) close();
       RC_ASSERT(window.outstanding_ns() <= std::max(options.window_ns, longest) + longest);
       RC_ASSERT(spent <= budget + longest);
       continue;

@@ -150,11 +150,10 @@ CUresult cuStreamUpdateCaptureDependencies_v2(CUstream handle, CUgraphNode* depe
   std::vector<GraphNode*> nodes;
   if (flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES || !NodesOf(dependencies, count, &nodes))
     return CUDA_ERROR_INVALID_VALUE;
-  if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES) {
+  if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES)
     capture->SetTips(*stream, std::move(nodes));
-  } else {
+  else
     capture->Join(*stream, nodes);
-  }
   return CUDA_SUCCESS;
 }
 

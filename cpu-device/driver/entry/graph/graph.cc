@@ -42,9 +42,8 @@ CUresult AllocateFor(Graph& graph, CUgraphNodeParams* params,
   if (props.allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
       props.location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
       FindDevice(props.location.id) == nullptr || props.handleTypes != CU_MEM_HANDLE_TYPE_NONE ||
-      (alloc.accessDescCount != 0 && alloc.accessDescs == nullptr)) {
+      (alloc.accessDescCount != 0 && alloc.accessDescs == nullptr))
     return CUDA_ERROR_INVALID_VALUE;
-  }
   if (props.location.id != context->device().ordinal) return CUDA_ERROR_NOT_SUPPORTED;
   if (const CUresult result = GraphMemory::Make(*context, alloc.bytesize, memory)) return result;
   (*memory)->owner = &graph;
@@ -100,9 +99,8 @@ CUresult CopyChild(const CUDA_CHILD_GRAPH_NODE_PARAMS& params, const Graph& pare
   if (const CUresult result = Enter(params.graph, &graph)) return result;
   if (params.ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE) return CUDA_ERROR_NOT_SUPPORTED;
   if (params.ownership != CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE || graph.get() == &parent ||
-      graph->has_memory_nodes() || graph->has_conditionals()) {
+      graph->has_memory_nodes() || graph->has_conditionals())
     return CUDA_ERROR_INVALID_VALUE;
-  }
   *child = graph->Clone();
   (*child)->embedded = true;
   return CUDA_SUCCESS;

@@ -65,10 +65,9 @@ CUresult ListEdges(CUgraph handle, CUgraphNode* from, CUgraphNode* to, CUgraphEd
   if (const CUresult result = Enter(handle, &graph)) return result;
   if ((from == nullptr) != (to == nullptr)) return CUDA_ERROR_INVALID_VALUE;
   std::vector<Edge> edges;
-  for (const auto& node : graph->nodes()) {
+  for (const auto& node : graph->nodes())
     for (GraphNode* dependency : node->dependencies)
       edges.push_back({dependency, node.get(), node->EdgeFrom(dependency)});
-  }
   return Give(edges, from, to, data, with_data, count);
 }
 
@@ -132,9 +131,8 @@ CUresult cuGraphGetRootNodes(CUgraph handle, CUgraphNode* out, size_t* count) {
   std::shared_ptr<Graph> graph;
   if (const CUresult result = Enter(handle, &graph)) return result;
   std::vector<GraphNode*> nodes;
-  for (const auto& node : graph->nodes()) {
+  for (const auto& node : graph->nodes())
     if (node->dependencies.empty()) nodes.push_back(node.get());
-  }
   return GiveNodes(nodes, out, count);
 }
 

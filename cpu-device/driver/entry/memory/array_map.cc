@@ -105,9 +105,8 @@ CUresult cuMemMapArrayAsync(CUarrayMapInfo* infos, unsigned int count, CUstream 
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (infos == nullptr || count == 0) return CUDA_ERROR_INVALID_VALUE;
   const int ordinal = context->device().ordinal;
-  for (unsigned i = 0; i < count; ++i) {
+  for (unsigned i = 0; i < count; ++i)
     if (const CUresult result = CheckInfo(infos[i], ordinal)) return result;
-  }
   // In the stream's order: after what it has been given so far.
   if (const CUresult result = cuStreamSynchronize(handle)) return result;
   for (unsigned i = 0; i < count; ++i) {

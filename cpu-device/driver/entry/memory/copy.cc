@@ -74,11 +74,10 @@ CUresult Peer(CUstream stream, CUdeviceptr dst, CUcontext to, CUdeviceptr src, C
 CUresult Batch(CUdeviceptr* dsts, CUdeviceptr* srcs, size_t* sizes, size_t count, CUstream stream) {
   if (dsts == nullptr || srcs == nullptr || sizes == nullptr || count == 0 || stream == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
-  for (size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < count; ++i)
     if (const CUresult result =
             Linear(stream, dsts[i], End::kUnified, srcs[i], End::kUnified, sizes[i], false))
       return result;
-  }
   return CUDA_SUCCESS;
 }
 

@@ -105,9 +105,8 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle* out, CUdeviceptr address) {
   if (const CUresult result = CurrentContext(&context)) return result;
   Range range;
   if (out == nullptr || !TheDriver().ranges.Find(address, &range) ||
-      range.kind != RangeKind::kDevice) {
+      range.kind != RangeKind::kDevice)
     return CUDA_ERROR_INVALID_VALUE;
-  }
   SharedPiece piece;
   if (const CUresult result = ShareRange(range, &piece)) return result;
   Put(piece, out);
@@ -175,9 +174,8 @@ CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData* out, CUdeviceptr address
   if (const CUresult result = CheckInitialized()) return result;
   Range range;
   if (out == nullptr || !TheDriver().ranges.Find(address, &range) || range.start != address ||
-      range.kind != RangeKind::kPool || range.pool->handle_types() == CU_MEM_HANDLE_TYPE_NONE) {
+      range.kind != RangeKind::kPool || range.pool->handle_types() == CU_MEM_HANDLE_TYPE_NONE)
     return CUDA_ERROR_INVALID_VALUE;
-  }
   SharedPiece piece;
   if (const CUresult result = DescribeShared(range, &piece)) return result;
   Put(piece, out);

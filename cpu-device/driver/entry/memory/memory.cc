@@ -178,9 +178,8 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* out, void* pointer, unsigned 
   if (out == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
   Range range;
   const auto address = reinterpret_cast<uint64_t>(pointer);
-  if (!TheDriver().ranges.Find(address, &range) || !(range.on_host() || range.managed())) {
+  if (!TheDriver().ranges.Find(address, &range) || !(range.on_host() || range.managed()))
     return CUDA_ERROR_INVALID_VALUE;
-  }
   *out = address;
   return CUDA_SUCCESS;
 }
@@ -190,9 +189,8 @@ CUresult cuMemHostGetFlags(unsigned int* flags, void* pointer) {
   if (const CUresult result = CurrentContext(&context)) return result;
   Range range;
   if (flags == nullptr || !TheDriver().ranges.Find(reinterpret_cast<uint64_t>(pointer), &range) ||
-      !range.on_host()) {
+      !range.on_host())
     return CUDA_ERROR_INVALID_VALUE;
-  }
   // Unified addressing maps all pinned memory.
   *flags = range.flags | CU_MEMHOSTALLOC_DEVICEMAP;
   return CUDA_SUCCESS;

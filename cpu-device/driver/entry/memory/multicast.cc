@@ -43,25 +43,21 @@ bool Fits(uint64_t offset, uint64_t bytes, uint64_t limit) {
 CUresult Bind(PhysicalMemory& object, uint64_t offset, std::shared_ptr<PhysicalMemory> memory,
               uint64_t memory_offset, uint64_t bytes) {
   if (bytes == 0 || !Aligned(bytes) || memory == nullptr || memory->multicast != nullptr ||
-      !Fits(offset, bytes, object.bytes) || !Fits(memory_offset, bytes, memory->bytes)) {
+      !Fits(offset, bytes, object.bytes) || !Fits(memory_offset, bytes, memory->bytes))
     return CUDA_ERROR_INVALID_VALUE;
-  }
   if (object.prop.requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE &&
-      memory->prop.requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE) {
+      memory->prop.requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE)
     return CUDA_ERROR_INVALID_VALUE;
-  }
   Multicast& multicast = *object.multicast;
   multicast.AwaitTeam();
   const int device = memory->prop.location.id;
   std::lock_guard lock(multicast.mutex);
   if (std::find(multicast.team.begin(), multicast.team.end(), device) == multicast.team.end())
     return CUDA_ERROR_INVALID_DEVICE;
-  for (const Multicast::Binding& bound : multicast.bindings) {
+  for (const Multicast::Binding& bound : multicast.bindings)
     if (bound.device == device && bound.offset < offset + bytes &&
-        offset < bound.offset + bound.bytes) {
+        offset < bound.offset + bound.bytes)
       return CUDA_ERROR_INVALID_VALUE;
-    }
-  }
   multicast.bindings.push_back({device, offset, bytes, std::move(memory), memory_offset});
   return CUDA_SUCCESS;
 }
@@ -83,9 +79,8 @@ CUresult cuMulticastGetGranularity(size_t* granularity, const CUmulticastObjectP
                                    CUmulticastGranularity_flags option) {
   if (const CUresult result = CheckInitialized()) return result;
   if (granularity == nullptr || (option != CU_MULTICAST_GRANULARITY_MINIMUM &&
-                                 option != CU_MULTICAST_GRANULARITY_RECOMMENDED)) {
+                                 option != CU_MULTICAST_GRANULARITY_RECOMMENDED))
     return CUDA_ERROR_INVALID_VALUE;
-  }
   if (const CUresult result = CheckProp(prop)) return result;
   *granularity = kVmmGranularity;
   return CUDA_SUCCESS;
@@ -115,9 +110,8 @@ CUresult cuMulticastAddDevice(CUmemGenericAllocationHandle handle, CUdevice ordi
   Multicast& multicast = *object->multicast;
   std::lock_guard lock(multicast.mutex);
   if (multicast.team.size() == multicast.team_size ||
-      std::find(multicast.team.begin(), multicast.team.end(), ordinal) != multicast.team.end()) {
+      std::find(multicast.team.begin(), multicast.team.end(), ordinal) != multicast.team.end())
     return CUDA_ERROR_INVALID_VALUE;
-  }
   if (multicast.team.empty()) object->prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, ordinal};
   multicast.team.push_back(ordinal);
   multicast.joined.notify_all();

@@ -166,9 +166,8 @@ CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute* attribu
   const bool known = Look(address, &pointee);
   for (unsigned i = 0; i < count; ++i) {
     if (attributes[i] < CU_POINTER_ATTRIBUTE_CONTEXT ||
-        attributes[i] > CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE) {
+        attributes[i] > CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE)
       return CUDA_ERROR_INVALID_VALUE;
-    }
     if (!known || Get(data[i], attributes[i], address, pointee) != CUDA_SUCCESS)
       Clear(data[i], attributes[i]);
   }
@@ -179,10 +178,8 @@ CUresult cuPointerSetAttribute(const void* value, CUpointer_attribute attribute,
                                CUdeviceptr address) {
   if (const CUresult result = CheckInitialized()) return result;
   Pointee pointee;
-  if (value == nullptr || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS ||
-      !Look(address, &pointee)) {
+  if (value == nullptr || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !Look(address, &pointee))
     return CUDA_ERROR_INVALID_VALUE;
-  }
   // Synchronous copies already wait for the whole operation.
   return CUDA_SUCCESS;
 }

@@ -141,9 +141,8 @@ CUresult cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* props) {
   Device* device = FindDevice(props->location.id);
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   if (props->handleTypes != CU_MEM_HANDLE_TYPE_NONE &&
-      props->handleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
+      props->handleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
     return CUDA_ERROR_NOT_SUPPORTED;
-  }
   auto pool = std::make_shared<MemPool>(*device, props->maxSize, props->handleTypes);
   *out = pool->handle();
   TheDriver().pools.Add(std::move(pool));

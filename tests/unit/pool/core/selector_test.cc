@@ -56,9 +56,7 @@ TEST(PoolSelector, ItsTextIsReadAsTheSameAgain) {
     for (size_t length = random() % 24; text.size() < length;)
       text += letters[random() % letters.size()];
     Selector selector;
-    if (ParseSelector(text, &selector).empty()) {
-      ASSERT_EQ(Read(ToText(selector)), selector) << text;
-    }
+    if (ParseSelector(text, &selector).empty()) ASSERT_EQ(Read(ToText(selector)), selector) << text;
   }
 }
 

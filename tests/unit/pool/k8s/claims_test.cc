@@ -129,12 +129,8 @@ TEST(ClaimPlan, WhoeverDiesBetweenAnyTwoStepsLeaksNothing) {
       world.object.is_deleting = deletes;
       const bool was_given = !world.object.status.pod_uid.empty();
       world.Settle();
-      if (deletes) {
-        EXPECT_TRUE(world.object.finalizers.empty()) << steps;
-      }
-      if (deletes || was_given) {
-        EXPECT_FALSE(world.held) << steps;
-      }
+      if (deletes) EXPECT_TRUE(world.object.finalizers.empty()) << steps;
+      if (deletes || was_given) EXPECT_FALSE(world.held) << steps;
     }
   }
 }

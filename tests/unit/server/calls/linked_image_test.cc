@@ -47,9 +47,8 @@ TEST(LinkedImage, UnitsStandBehindAWrapperThatADriverFollows) {
   const std::vector<cuda_abi::ImageView> views = cuda_abi::ViewTrustedWrapper(linked.data());
   ASSERT_EQ(views.size(), 3u);  // what was linked, which is nothing, and the units
   EXPECT_EQ(views[0].bytes.size(), 16u);
-  for (size_t i = 0; i < units.size(); ++i) {
+  for (size_t i = 0; i < units.size(); ++i)
     EXPECT_EQ(std::memcmp(views[i + 1].bytes.data(), units[i].data(), units[i].size()), 0);
-  }
 }
 
 TEST(LinkedImage, AUnitThatIsNoContainerOfItsLengthIsRefused) {

@@ -38,9 +38,8 @@ using AllMessages =
 
 template <typename... Ms>
 constexpr bool HasEachTypeOnce(const std::tuple<Ms...>*) {
-  for (unsigned type = 1; type <= static_cast<unsigned>(kLastType); ++type) {
+  for (unsigned type = 1; type <= static_cast<unsigned>(kLastType); ++type)
     if ((0 + ... + (static_cast<unsigned>(Ms::kType) == type ? 1 : 0)) != 1) return false;
-  }
   return sizeof...(Ms) == static_cast<size_t>(kLastType);
 }
 static_assert(HasEachTypeOnce(static_cast<AllMessages*>(nullptr)), "a message has no direction");
@@ -160,9 +159,7 @@ TYPED_TEST(ControlMessageTest, ComesBackAsItWas) {
   ASSERT_TRUE(read.ok()) << read.message();
   ASSERT_TRUE(std::holds_alternative<TypeParam>(message));
   EXPECT_EQ(BytesOfMessage(std::get<TypeParam>(message)), bytes);
-  if constexpr (std::tuple_size_v<Fields> != 0) {
-    EXPECT_NE(bytes, BytesOfMessage(TypeParam()));
-  }
+  if constexpr (std::tuple_size_v<Fields> != 0) EXPECT_NE(bytes, BytesOfMessage(TypeParam()));
 }
 
 TYPED_TEST(ControlMessageTest, IsRefusedCutAnywhereOrLongerByAnything) {

@@ -56,9 +56,7 @@ class CompletionTest : public ::testing::Test {
   // What was reached, once nothing is waiting.
   std::vector<std::string> Finish() {
     completion_.Kick();
-    while (!completion_.idle()) {
-      std::this_thread::yield();
-    }
+    while (!completion_.idle()) std::this_thread::yield();
     std::lock_guard lock(mutex_);
     return order_;
   }
@@ -110,24 +108,18 @@ TEST_F(CompletionTest, DrainsAContextOnlyOnceItsActionsHaveRun) {
   ASSERT_EQ(completion_.Add(1, context, nullptr, false,
                             [&](CUresult) {
                               has_begun = true;
-                              while (!may_return) {
-                                std::this_thread::yield();
-                              }
+                              while (!may_return) std::this_thread::yield();
                               returned_first = !has_drained;
                             }),
             CUDA_SUCCESS);
   Reach({1});
   completion_.Kick();
-  while (!has_begun) {
-    std::this_thread::yield();
-  }
+  while (!has_begun) std::this_thread::yield();
   std::thread drain([&] {
     completion_.Drain(context);
     has_drained = true;
   });
-  for (int i = 0; i < 1000 && !has_drained; ++i) {
-    std::this_thread::yield();
-  }
+  for (int i = 0; i < 1000 && !has_drained; ++i) std::this_thread::yield();
   may_return = true;
   drain.join();
   Finish();

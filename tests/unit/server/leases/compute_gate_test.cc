@@ -37,18 +37,12 @@ class ComputeGateTest : public testing::Test {
   void Run(Ns busy) {
     used_ += busy;
     now_ += busy;
-    for (auto& done : std::exchange(fences_, {})) {
-      done();
-    }
+    for (auto& done : std::exchange(fences_, {})) done();
   }
   // One launch of a kernel that takes a millisecond: let through, or not.
   bool Launch() {
-    if (!gate_.Admit(0, 5)) {
-      return false;
-    }
-    if (gate_.Submitted(0, 5)) {
-      Serve();
-    }
+    if (!gate_.Admit(0, 5)) return false;
+    if (gate_.Submitted(0, 5)) Serve();
     return true;
   }
   std::vector<GateMessage> Take() { return std::exchange(told_, {}); }
@@ -244,9 +238,8 @@ TEST_F(ComputeGateTest, TellsOfWhatRunsOnBeforeItEnds) {
     used_ += at - now_;
     now_ = at;
     Serve();
-    for (const GateMessage& message : Take()) {
+    for (const GateMessage& message : Take())
       told += static_cast<Ns>(As<control::LeaseRuns>(message).used_ns);
-    }
   }
   EXPECT_EQ(told, used_);
   Run(kMillisecond);

@@ -135,9 +135,8 @@ TEST_F(LeaseSchedulerTest, AKernelThatDoesNotEndIsChargedAndIsNoProgress) {
   Take();
   auto charged = [&] {
     Ns sum = 0;
-    for (const quota::VgpuStatus& status : scheduler_.Statuses(now_)) {
+    for (const quota::VgpuStatus& status : scheduler_.Statuses(now_))
       sum += status.vgpu == "a" ? status.gpu_time_ns : 0;
-    }
     return sum;
   };
   for (int i = 1; i <= 10; ++i) {
@@ -169,9 +168,7 @@ TEST_F(LeaseSchedulerTest, WhoRunsBesideAKernelThatDoesNotEndHasItsShareOfTheDev
   // Nine tenths of the time: the rest passes between its pieces.
   for (int i = 1; i <= 1000; ++i) {
     now_ += 10 * kMillisecond;
-    if (i % 10 == 0) {
-      OnMessage(1, control::LeaseRuns{.used_ns = 100 * kMillisecond});
-    }
+    if (i % 10 == 0) OnMessage(1, control::LeaseRuns{.used_ns = 100 * kMillisecond});
     Use(2, 9 * kMillisecond);
     scheduler_.Tick(now_);
   }
@@ -325,9 +322,7 @@ TEST_F(LeaseSchedulerTest, LetsALowerClassUseTheLeaseOfItsFloor) {
   auto sent = Take();
   ASSERT_FALSE(sent.empty());
   EXPECT_EQ(sent[0].worker, 2) << "its floor is due";
-  for (const Sent& each : sent) {
-    EXPECT_TRUE(each.type != Type::kLeaseLimit || each.amount > 0);
-  }
+  for (const Sent& each : sent) EXPECT_TRUE(each.type != Type::kLeaseLimit || each.amount > 0);
 }
 
 TEST_F(LeaseSchedulerTest, LetsOneAloneGoOn) {
@@ -460,9 +455,7 @@ TEST_F(LeaseSchedulerTest, AHolderPaysByTheClock) {
         for (const Sent& sent : told) {
           if (sent.type == Type::kLease) holder = sent.worker;
           // It asks again at once.
-          if (sent.worker == 1 && sent.type == Type::kLeaseLimit && sent.amount == 0) {
-            Done(1, true);
-          }
+          if (sent.worker == 1 && sent.type == Type::kLeaseLimit && sent.amount == 0) Done(1, true);
         }
       }
     }

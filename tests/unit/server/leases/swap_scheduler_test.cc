@@ -84,9 +84,7 @@ class SwapSchedulerTest : public testing::Test {
   }
   void Finish(int id, Worker& worker) {
     bool leaves = std::exchange(worker.moves, Moves::kNo) == Moves::kOut;
-    if (leaves && worker.is_stubborn) {
-      return SayDone(id, SwapOutcome::kStayed);
-    }
+    if (leaves && worker.is_stubborn) return SayDone(id, SwapOutcome::kStayed);
     uint64_t moved = leaves ? worker.held : worker.out;
     worker.out = leaves ? worker.held : 0;
     SayMoved(id, worker.out);
@@ -104,10 +102,9 @@ class SwapSchedulerTest : public testing::Test {
   void Run(
       Ns time, const std::function<bool()>& until = [] { return false; }) {
     for (Ns end = now_ + time; now_ < end && !until(); now_ += kMillisecond) {
-      for (auto& [id, worker] : workers_) {
+      for (auto& [id, worker] : workers_)
         if (worker.moves != Moves::kNo && now_ >= worker.done_at && !worker.is_silent)
           Finish(id, worker);
-      }
       scheduler_->Tick(now_);
       Check();
     }
@@ -395,9 +392,7 @@ TEST_F(SwapSchedulerTest, RandomSessionsAllGetTheirTurn) {
           if (worker.held < 700 * kMiB) Take(id, (random() % 150 + 1) * 2 * kMiB);
           break;
         case 1:
-          if (IsIn(id)) {
-            worker.held -= std::min<uint64_t>(worker.held, (random() % 100) * 2 * kMiB);
-          }
+          if (IsIn(id)) worker.held -= std::min<uint64_t>(worker.held, (random() % 100) * 2 * kMiB);
           break;
         case 2:
           if (is_out) {

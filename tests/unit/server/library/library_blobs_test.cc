@@ -57,18 +57,14 @@ TEST(LibraryBlobs, NobodyNamesTheServersBlobsByHand) {
 TEST(LibraryBlobs, ASessionHoldsNoMoreThanItMayAndEmptyOnesCount) {
   LibraryBlobs blobs;
   const std::string large(kMaxBlobBytes / 4, 'x');
-  for (uint64_t blob : {1, 2, 3}) {
-    EXPECT_TRUE(blobs.Append(blob, Bytes(large)));
-  }
+  for (uint64_t blob : {1, 2, 3}) EXPECT_TRUE(blobs.Append(blob, Bytes(large)));
   EXPECT_FALSE(blobs.Append(4, Bytes(large)));  // with what each of them costs
   EXPECT_FALSE(blobs.Append(3, Bytes(large)));
   EXPECT_EQ(blobs.Find(3), nullptr);  // half of it would be another program
   EXPECT_EQ(blobs.Keep(large + large), 0u);
   EXPECT_TRUE(blobs.Append(4, Bytes(large)));
   uint64_t empty = 100;
-  while (blobs.Append(empty, {})) {
-    ++empty;
-  }
+  while (blobs.Append(empty, {})) ++empty;
   EXPECT_LT(empty, kMaxBlobBytes / 100);
 }
 

@@ -18,9 +18,7 @@ class CountingBroker final : public MemoryBroker {
     use().OnUnspent([this](int, uint64_t bytes) { told_unspent = bytes; });
   }
   Status Charge(int, uint64_t bytes) override {
-    if (bytes > quota - charged) {
-      return {Code::kQuotaExceeded, "over"};
-    }
+    if (bytes > quota - charged) return {Code::kQuotaExceeded, "over"};
     charged += bytes;
     return {};
   }
@@ -44,9 +42,7 @@ DriverApi CountingDriver() {
   api.cuMemAddressFree = [](CUdeviceptr, size_t) { return CUDA_SUCCESS; };
   api.cuMemCreate = [](CUmemGenericAllocationHandle* handle, size_t bytes,
                        const CUmemAllocationProp*, unsigned long long) {
-    if (g_created_bytes + bytes > g_device_bytes) {
-      return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    if (g_created_bytes + bytes > g_device_bytes) return CUDA_ERROR_OUT_OF_MEMORY;
     g_created_bytes += bytes;
     g_largest_chunk = std::max<uint64_t>(g_largest_chunk, bytes);
     *handle = bytes;

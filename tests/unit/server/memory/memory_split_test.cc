@@ -223,13 +223,9 @@ TEST_F(MemorySplitTest, AllThatIsFreeCanBeHadAfterAnyHistory) {
       Window range = Grant(pages * kPage);
       if (last_ != CUDA_SUCCESS) continue;
       uint64_t skip = (random() % (pages - used + 1)) * kPage;
-      if (skip != 0) {
-        ASSERT_TRUE(memory_.ReturnCredit(0, range.base, skip));
-      }
+      if (skip != 0) ASSERT_TRUE(memory_.ReturnCredit(0, range.base, skip));
       uint64_t rest = range.bytes - skip - used * kPage;
-      if (rest != 0) {
-        ASSERT_TRUE(memory_.ReturnCredit(0, range.base + skip + used * kPage, rest));
-      }
+      if (rest != 0) ASSERT_TRUE(memory_.ReturnCredit(0, range.base + skip + used * kPage, rest));
       ASSERT_TRUE(memory_.Allocate(0, range.base + skip, used * kPage, 1));
       held.push_back({range.base + skip, used * kPage, static_cast<uint8_t>(random())});
       *At(held.back().base) = held.back().mark;

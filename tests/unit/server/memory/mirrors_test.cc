@@ -25,9 +25,8 @@ constexpr uint64_t kBase = kHostWindows[kWindow].base + (1u << 20), kBytes = 64 
 class CountingBroker final : public MemoryBroker {
  public:
   Status Charge(int device, uint64_t bytes) override {
-    if (bytes > (device == quota::kHostMemory ? 64u << 20 : 1u << 20)) {
+    if (bytes > (device == quota::kHostMemory ? 64u << 20 : 1u << 20))
       return {Code::kQuotaExceeded, "over"};
-    }
     (device == quota::kHostMemory ? host : charged) += bytes;
     return {};
   }
@@ -71,9 +70,7 @@ class MirrorsTest : public ::testing::Test {
   std::vector<Run> Down(uint64_t from = 0, uint64_t* next = nullptr, size_t most = 256u << 10) {
     Builder out;
     uint64_t rest = mirrors_.Collect(from, most, &out);
-    if (next != nullptr) {
-      *next = rest;
-    }
+    if (next != nullptr) *next = rest;
     Reader in(out.bytes());
     std::vector<Run> runs;
     while (in.ok() && in.remaining_bytes() >= 8) {
@@ -195,9 +192,7 @@ TEST_F(MirrorsTest, TellsOfLargeChangesPieceByPiece) {
   int pieces = 0;
   do {
     uint64_t piece_bytes = 0;
-    for (const Run& run : Down(from, &from)) {
-      piece_bytes += run.bytes.size();
-    }
+    for (const Run& run : Down(from, &from)) piece_bytes += run.bytes.size();
     EXPECT_LE(piece_bytes, (256u << 10) + kHostPageBytes);
     told_bytes += piece_bytes;
     ++pieces;

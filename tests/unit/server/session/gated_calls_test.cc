@@ -35,13 +35,9 @@ TEST(GatedCalls, EveryCallThatPutsWorkOnADeviceIsHeld) {
     bool is_async = name.find("Async") != std::string::npos;
     bool copies = name.find("Memcpy") != std::string::npos && name.find("Graph") == name.npos;
     bool launches = name.find("Launch") != std::string::npos;
-    if (row.serve == nullptr || !(is_async || copies || launches)) {
-      continue;
-    }
+    if (row.serve == nullptr || !(is_async || copies || launches)) continue;
     bool is_exempt = false;
-    for (const std::string& prefix : exempt) {
-      is_exempt = is_exempt || name.rfind(prefix, 0) == 0;
-    }
+    for (const std::string& prefix : exempt) is_exempt = is_exempt || name.rfind(prefix, 0) == 0;
     EXPECT_NE(InfoOf(id).TakesDeviceTime(), is_exempt) << name;
     gated += is_exempt ? 0 : 1;
   }

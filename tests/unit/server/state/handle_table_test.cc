@@ -50,16 +50,13 @@ TEST(HandleTable, IsReadWithoutALockWhileItGrows) {
   auto table = std::make_unique<HandleTable>();
   constexpr uint32_t kCount = 20000;
   std::thread writer([&] {
-    for (uint32_t i = 1; i <= kCount; ++i) {
+    for (uint32_t i = 1; i <= kCount; ++i)
       table->Set(i, 1, State::kLive, reinterpret_cast<void*>(uint64_t{i}));
-    }
   });
   uint32_t seen = 0;
   while (seen < kCount) {
     HandleTable::Found found = table->Find(seen + 1, 1);
-    if (found.state != State::kLive) {
-      continue;
-    }
+    if (found.state != State::kLive) continue;
     ASSERT_EQ(found.native, reinterpret_cast<void*>(uint64_t{seen} + 1));
     ++seen;
   }

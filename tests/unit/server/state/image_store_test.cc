@@ -82,9 +82,7 @@ TEST_F(ImageStoreTest, ReadsWhatWasKeptAndSaysSo) {
   EXPECT_EQ(keeper.read, (std::vector{std::pair(hash, true)}));
   uint64_t prefix = 0;
   std::memcpy(&prefix, hash.data(), sizeof(prefix));
-  for (int i = 0; i < 2; ++i) {
-    EXPECT_EQ(store.Known(10), std::vector<uint64_t>{prefix});
-  }
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(store.Known(10), std::vector<uint64_t>{prefix});
   EXPECT_TRUE(store.Known(0).empty());
 }
 

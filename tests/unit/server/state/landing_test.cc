@@ -25,9 +25,7 @@ class LandingTest : public ::testing::Test {
   bool Land(uint64_t transfer, uint64_t offset, uint32_t bytes, int fill = 0) {
     ChunkHeader header = Header(transfer, offset, bytes);
     std::span<std::byte> into = landing_.Destination(header);
-    if (into.size() != bytes) {
-      return false;
-    }
+    if (into.size() != bytes) return false;
     std::memset(into.data(), fill, into.size());
     landing_.Landed(header);
     return true;
@@ -97,28 +95,21 @@ TEST_F(LandingTest, LandsAChunkAgainThatALostLaneBroughtInPart) {
 }
 
 TEST_F(LandingTest, TakesTheHeapWhenNothingWillFreeASlotAndThenRefuses) {
-  for (uint64_t i = 0; i < 8; ++i) {
-    ASSERT_TRUE(Land(1, i * kChunk, kChunk));
-  }
-  for (uint64_t i = 8; i < 12; ++i) {
+  for (uint64_t i = 0; i < 8; ++i) ASSERT_TRUE(Land(1, i * kChunk, kChunk));
+  for (uint64_t i = 8; i < 12; ++i)
     ASSERT_TRUE(Land(1, i * kChunk, kChunk)) << "held slots belong to records still to come";
-  }
   EXPECT_FALSE(Land(1, 12 * kChunk, kChunk)) << "past every bound";
 }
 
 TEST_F(LandingTest, CountsWhatAChunkOfOneByteCosts) {
   uint64_t landed = 0;
-  while (landed < kHeapBytes && Land(1, landed, 1)) {
-    ++landed;
-  }
+  while (landed < kHeapBytes && Land(1, landed, 1)) ++landed;
   EXPECT_GT(landed, 1000u);
   EXPECT_LT(landed, kHeapBytes / 128);
 }
 
 TEST_F(LandingTest, HoldsALaneBackWhileTheDeviceUsesTheSlots) {
-  for (uint64_t i = 0; i < 8; ++i) {
-    ASSERT_TRUE(Land(1, i * kChunk, kChunk));
-  }
+  for (uint64_t i = 0; i < 8; ++i) ASSERT_TRUE(Land(1, i * kChunk, kChunk));
   std::vector<Landing::Piece> pieces;
   ASSERT_TRUE(landing_.Claim(1, 0, 8 * kChunk, true, &pieces));
   std::atomic<bool> landed{false};

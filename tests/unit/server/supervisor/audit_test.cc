@@ -24,9 +24,8 @@ class AuditTest : public testing::Test {
   static std::vector<std::string> EventsOf(const std::filesystem::path& file) {
     std::vector<std::string> events;
     std::ifstream in(file);
-    for (std::string line; std::getline(in, line);) {
+    for (std::string line; std::getline(in, line);)
       events.push_back(nlohmann::json::parse(line).at("event"));
-    }
     return events;
   }
 

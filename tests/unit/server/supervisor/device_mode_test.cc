@@ -24,9 +24,8 @@ TEST(DeviceMode, IsOneForAllOrEachItsOwn) {
 
 TEST(DeviceMode, WhatMakesNoSenseIsRefused) {
   for (const char* text : {"", "fast", "0", "0=", "=mps", "0=mps,", ",0=mps", "0=mps,0=slice",
-                           "-1=mps", "0=mps 1=slice", "x=mps", "mps,slice"}) {
+                           "-1=mps", "0=mps 1=slice", "x=mps", "mps,slice"})
     EXPECT_EQ(ParseModes(text).status().code(), Code::kInvalid) << text;
-  }
 }
 
 TEST(DeviceMode, OnlyNvidiasDriverHasMpsAndMig) {

@@ -54,9 +54,7 @@ TEST_F(ImageSweepTest, WhatWasUsedLongestAgoGoesWhoeverOwnsIt) {
 
 TEST_F(ImageSweepTest, OneOwnerCannotKeepAnothersImagesOutForGood) {
   const std::string theirs = File("victim/a", 64 * kKiB, 1);
-  for (int i = 0; i < 20; ++i) {
-    File("greedy/" + std::to_string(i), 64 * kKiB, 1000 - i);
-  }
+  for (int i = 0; i < 20; ++i) File("greedy/" + std::to_string(i), 64 * kKiB, 1000 - i);
   EXPECT_LE(SweepImages(base_, 256 * kKiB), 256 * kKiB);
   EXPECT_TRUE(fs::exists(theirs)) << "it was used last";
 }

@@ -63,16 +63,14 @@ class ImageWriterTest : public ::testing::Test {
   std::set<std::string> Names(const std::string& tenant) const {
     std::set<std::string> names;
     std::error_code none;
-    for (const auto& entry : fs::directory_iterator(FolderOf(tenant), none)) {
+    for (const auto& entry : fs::directory_iterator(FolderOf(tenant), none))
       names.insert(entry.path().filename().string());
-    }
     return names;
   }
   uint64_t BytesOn(const std::string& tenant) const {
     uint64_t bytes = 0;
-    for (const std::string& name : Names(tenant)) {
+    for (const std::string& name : Names(tenant))
       bytes += fs::file_size(FolderOf(tenant) + "/" + name);
-    }
     return bytes;
   }
   std::string root_, base_;

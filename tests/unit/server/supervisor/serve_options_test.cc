@@ -105,33 +105,28 @@ TEST(ServeOptions, ReadsSizes) {
   EXPECT_EQ(*ParseBytes("512MiB"), uint64_t{512} << 20);
   EXPECT_EQ(*ParseBytes("2T"), uint64_t{2} << 40);
   for (const char* wrong :
-       {"", "GiB", "-1", "0x10", "99999999999999999999", "99999999999TiB", "1GB "}) {
+       {"", "GiB", "-1", "0x10", "99999999999999999999", "99999999999TiB", "1GB "})
     EXPECT_FALSE(ParseBytes(wrong).ok()) << wrong;
-  }
 }
 
 TEST(ServeOptions, ReadsPartsAndFactors) {
   EXPECT_EQ(*ParsePercent("12.5%"), 125u);
-  for (const char* wrong : {"0%", "0x10%", "inf%", "nan", "101%", "1e1%"}) {
+  for (const char* wrong : {"0%", "0x10%", "inf%", "nan", "101%", "1e1%"})
     EXPECT_FALSE(ParsePercent(wrong).ok()) << wrong;
-  }
   EXPECT_EQ(*ParseFactor("1.8"), 1800u);
   EXPECT_EQ(*ParseFactor("16"), 16000u);
   for (const char* wrong :
-       {"", "0.9", "16.1", "0x2", "nan", "inf", "2 ", "1e1", "18446744073709551615"}) {
+       {"", "0.9", "16.1", "0x2", "nan", "inf", "2 ", "1e1", "18446744073709551615"})
     EXPECT_FALSE(ParseFactor(wrong).ok()) << wrong;
-  }
 }
 
 TEST(ServeOptions, WantsATokenForOtherInterfaces) {
   for (const char* url :
-       {"tcp://127.0.0.1:7717", "tcp://127.1.2.3:0", "tcp://localhost:1", "tcp://[::1]:7717"}) {
+       {"tcp://127.0.0.1:7717", "tcp://127.1.2.3:0", "tcp://localhost:1", "tcp://[::1]:7717"})
     EXPECT_TRUE(IsLoopbackUrl(url)) << url;
-  }
   for (const char* url : {"tcp://0.0.0.0:7717", "tcp://[::]:7717", "tcp://127.evil.example:1",
-                          "tcp://10.0.0.1:1", "nothing"}) {
+                          "tcp://10.0.0.1:1", "nothing"})
     EXPECT_FALSE(IsLoopbackUrl(url)) << url;
-  }
   ServeOptions options;
   options.listen = {"tcp://0.0.0.0:7717"};
   EXPECT_FALSE(CheckServeOptions(options).ok());

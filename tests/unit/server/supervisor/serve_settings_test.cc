@@ -11,9 +11,8 @@ namespace farcall::server {
 namespace {
 
 const ServeSetting& Row(std::string_view name) {
-  for (const ServeSetting& setting : ServeSettings()) {
+  for (const ServeSetting& setting : ServeSettings())
     if (setting.name == name) return setting;
-  }
   ADD_FAILURE() << "no setting " << name;
   return ServeSettings().front();
 }
@@ -27,9 +26,7 @@ TEST(ServeSettings, EachHasOneNameAndOneKind) {
                       (setting.list != nullptr) + (setting.parse != nullptr);
     EXPECT_EQ(kinds, 1) << setting.name;
     EXPECT_EQ(setting.group.empty(), setting.help.empty()) << setting.name;
-    if (setting.number != nullptr) {
-      EXPECT_LT(setting.least, setting.most) << setting.name;
-    }
+    if (setting.number != nullptr) EXPECT_LT(setting.least, setting.most) << setting.name;
   }
 }
 
@@ -43,15 +40,9 @@ TEST(ServeSettings, TheShownDefaultIsTheDefault) {
                                    ? SettingValue(static_cast<int64_t>(std::stoll(text)))
                                    : SettingValue(text);
     ASSERT_TRUE(ApplyFlag(setting, value, &after).ok()) << setting.name;
-    if (setting.number != nullptr) {
-      EXPECT_EQ(*setting.number(after), *setting.number(before));
-    }
-    if (setting.bytes != nullptr) {
-      EXPECT_EQ(*setting.bytes(after), *setting.bytes(before));
-    }
-    if (setting.text != nullptr) {
-      EXPECT_EQ(*setting.text(after), *setting.text(before));
-    }
+    if (setting.number != nullptr) EXPECT_EQ(*setting.number(after), *setting.number(before));
+    if (setting.bytes != nullptr) EXPECT_EQ(*setting.bytes(after), *setting.bytes(before));
+    if (setting.text != nullptr) EXPECT_EQ(*setting.text(after), *setting.text(before));
     EXPECT_EQ(after.oversubscribe_milli, before.oversubscribe_milli);
     EXPECT_EQ(after.charges_overhead, before.charges_overhead);
     EXPECT_EQ(after.reports_worker_calls, before.reports_worker_calls);

@@ -50,9 +50,8 @@ class TenantFoldersTest : public ::testing::Test {
     if (child == 0) {
       umask(077);
       if (setgroups(0, nullptr) != 0 || setresgid(user, user, user) != 0 ||
-          setresuid(user, user, user) != 0) {
+          setresuid(user, user, user) != 0)
         _exit(99);
-      }
       _exit(act());
     }
     int status = 0;
@@ -85,9 +84,8 @@ TEST_F(TenantFoldersTest, EachTenantHasItsOwn) {
   ASSERT_EQ(fstat(two.fd(), &other), 0);
   EXPECT_EQ(first.st_ino, second.st_ino);
   EXPECT_NE(first.st_ino, other.st_ino);
-  for (const auto& entry : fs::directory_iterator(base_)) {
+  for (const auto& entry : fs::directory_iterator(base_))
     EXPECT_EQ(entry.path().filename().string().size(), 32u) << "names reveal nobody";
-  }
 }
 
 TEST_F(TenantFoldersTest, AnOldFolderIsClosedToOthers) {

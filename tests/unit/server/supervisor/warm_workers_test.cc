@@ -108,9 +108,7 @@ TEST_F(WarmWorkersTest, OneThatEndsIsNotTakenAndTheNextWaits) {
 TEST_F(WarmWorkersTest, AFailureThatGoesOnIsNotedOnce) {
   WarmWorkers warm = Make(3);
   why_not_ = "no processes left";
-  for (int minute = 0; minute < 5; ++minute) {
-    warm.Tick(now_ + seconds(60 * minute), 1000);
-  }
+  for (int minute = 0; minute < 5; ++minute) warm.Tick(now_ + seconds(60 * minute), 1000);
   EXPECT_EQ(started_, 5);
   EXPECT_EQ(notes_, std::vector<std::string>{
                         "no worker is started ahead of its session for a minute: no processes "

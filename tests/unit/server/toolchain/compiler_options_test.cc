@@ -8,9 +8,8 @@ namespace {
 
 std::vector<std::shared_ptr<const std::string>> Texts(const std::vector<std::string>& options) {
   std::vector<std::shared_ptr<const std::string>> texts;
-  for (const std::string& option : options) {
+  for (const std::string& option : options)
     texts.push_back(std::make_shared<const std::string>(option));
-  }
   return texts;
 }
 
@@ -25,16 +24,14 @@ TEST(CompilerOptions, WhatProgramsGiveIsAccepted) {
            {"-D__x=unsigned int", "-G", "-lineinfo", "--diag-suppress=177,20", "-no-cache"},
            {"-Xptxas=-v", "-Xptxas", "-O3", "--ptxas-options=--maxrregcount=32", "-dlto"},
            {"--pre-include=sent.h", "-include", "sent.h", "--ftz=true", "-maxrregcount=64"},
-       }) {
+       })
     EXPECT_EQ(Refused(Compiler::kNvrtc, options), "");
-  }
   for (const std::vector<std::string>& options : std::vector<std::vector<std::string>>{
            {"-arch=sm_90a", "-lto", "-O3", "-verbose", "-time", "-Xptxas=-warn-spills"},
            {"-arch=sm_90", "-ptx", "-kernels-used=_Z1kv", "-variables-used=a,b", "-fma=1"},
            {"-arch=sm_120", "-split-compile=2", "-Xptxas=--opt-level=2", "-g", "-no-cache"},
-       }) {
+       })
     EXPECT_EQ(Refused(Compiler::kNvJitLink, options), "");
-  }
 }
 
 TEST(CompilerOptions, WhatNamesAFileIsRefusedByName) {

@@ -18,9 +18,7 @@ namespace {
 
 int Open(const char* path) {
   const int file = open(path, O_RDONLY);
-  if (file >= 0) {
-    close(file);
-  }
+  if (file >= 0) close(file);
   return file < 0 ? errno : 0;
 }
 
@@ -30,9 +28,7 @@ TEST(ConfinedJob, EachJobReadsItsOwnFoldersAlone) {
     passwd = Open("/etc/passwd");
     usr = Open("/usr/bin/env");
   });
-  if (!status.ok()) {
-    GTEST_SKIP() << status.message();
-  }
+  if (!status.ok()) GTEST_SKIP() << status.message();
   EXPECT_EQ(passwd, EACCES);
   EXPECT_EQ(usr, 0);
   // The next one has other folders, and the caller keeps what it may.
@@ -50,9 +46,7 @@ TEST(ConfinedJob, WithoutLandlockNothingRunsAndTheKernelIsNamed) {
     refused = RunConfined({"/usr"}, false, [&] { ++runs; });
     trusted = RunConfined({"/usr"}, true, [&] { runs += 10; });
   }).join();
-  if (!hidden) {
-    GTEST_SKIP() << "no seccomp here";
-  }
+  if (!hidden) GTEST_SKIP() << "no seccomp here";
   utsname kernel{};
   uname(&kernel);
   EXPECT_EQ(refused.code(), Code::kUnavailable);

@@ -15,9 +15,7 @@ namespace {
 
 int Open(const std::string& path, int flags) {
   int file = open(path.c_str(), flags, 0600);
-  if (file < 0) {
-    return errno;
-  }
+  if (file < 0) return errno;
   close(file);
   return 0;
 }
@@ -28,15 +26,11 @@ TEST(ReadConfine, AThreadReadsItsFoldersAloneAndWritesNothing) {
   const std::string mine = std::string(folder) + "/mine", other = std::string(folder) + "/other";
   ASSERT_EQ(mkdir(mine.c_str(), 0700), 0);
   ASSERT_EQ(mkdir(other.c_str(), 0700), 0);
-  for (const std::string& in : {mine, other}) {
-    ASSERT_EQ(Open(in + "/file", O_CREAT | O_WRONLY), 0);
-  }
+  for (const std::string& in : {mine, other}) ASSERT_EQ(Open(in + "/file", O_CREAT | O_WRONLY), 0);
   Status status;
   std::thread([&] {
     status = ConfineReads({mine, std::string(folder) + "/nowhere"});
-    if (!status.ok()) {
-      return;
-    }
+    if (!status.ok()) return;
     EXPECT_EQ(Open(mine + "/file", O_RDONLY), 0);
     EXPECT_EQ(Open(other + "/file", O_RDONLY), EACCES);
     EXPECT_EQ(Open("/etc/hostname", O_RDONLY), EACCES);
@@ -50,9 +44,7 @@ TEST(ReadConfine, AThreadReadsItsFoldersAloneAndWritesNothing) {
     rmdir(in.c_str());
   }
   rmdir(folder);
-  if (!status.ok()) {
-    GTEST_SKIP() << status.message();
-  }
+  if (!status.ok()) GTEST_SKIP() << status.message();
 }
 
 }  // namespace

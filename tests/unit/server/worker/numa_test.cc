@@ -54,9 +54,8 @@ class NumaTest : public testing::Test {
     cpu_set_t set;
     std::vector<int> processors;
     EXPECT_EQ(sched_getaffinity(0, sizeof(set), &set), 0);
-    for (int i = 0; i < CPU_SETSIZE; ++i) {
+    for (int i = 0; i < CPU_SETSIZE; ++i)
       if (CPU_ISSET(i, &set)) processors.push_back(i);
-    }
     return processors;
   }
 

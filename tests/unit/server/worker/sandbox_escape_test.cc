@@ -138,11 +138,9 @@ std::string TryForeignCalls() {
   constexpr int kGetpid386 = 20;     // here writev
   constexpr long kX32 = 0x40000000;  // and the number
   std::string said;
-  for (int number : {kMkdir386, kGetpid386, 0, -1}) {
-    if (long answer = Call386(number); answer != -ENOSYS) {
+  for (int number : {kMkdir386, kGetpid386, 0, -1})
+    if (long answer = Call386(number); answer != -ENOSYS)
       said += "i386 call " + std::to_string(number) + ": " + std::to_string(answer) + "; ";
-    }
-  }
   said += Fails("x32 getpid", syscall(kX32 | SYS_getpid), ENOSYS);
   said += Fails("x32 execve", syscall(kX32 | 520, "/bin/true", 0, 0), ENOSYS);
   return said;
@@ -192,9 +190,8 @@ std::string TryProcesses(pid_t parent) {
 
 std::string TryNoSockets() {
   std::string said;
-  for (int family : {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK}) {
+  for (int family : {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK})
     said += Fails("socket", socket(family, SOCK_STREAM, 0), ENOSYS);
-  }
   return said + Fails("connect", syscall(SYS_connect, 0, nullptr, 0), ENOSYS);
 }
 
@@ -209,9 +206,8 @@ int Bind(int socket, const std::string& name) {
 // What cuInit wants: a socket that it can listen on. Nothing can be sent by one.
 std::string TryDeadSockets() {
   std::string said;
-  for (int family : {AF_INET, AF_INET6, AF_NETLINK}) {
+  for (int family : {AF_INET, AF_INET6, AF_NETLINK})
     said += Fails("socket", socket(family, SOCK_STREAM, 0), ENOSYS);
-  }
   said += Fails("datagrams", socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), ENOSYS);
   const int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   const std::string name = std::string("\0farcall-test-", 14) + std::to_string(getpid());
@@ -245,11 +241,9 @@ std::string TryFiles(const std::string& folder, pid_t parent) {
   for (const std::string& file :
        {folder + "/secret", folder + "/other/image", process + "/mem", process + "/environ",
         process + "/maps", std::string("/etc/passwd"), std::string("/etc/shadow"),
-        std::string("/dev/mem"), std::string("/var/log/dpkg.log")}) {
-    if (int fd = open(file.c_str(), O_RDONLY); fd >= 0 || (errno != EACCES && errno != ENOENT)) {
+        std::string("/dev/mem"), std::string("/var/log/dpkg.log")})
+    if (int fd = open(file.c_str(), O_RDONLY); fd >= 0 || (errno != EACCES && errno != ENOENT))
       said += file + " can be read; ";
-    }
-  }
   said += Fails("write aside", open((folder + "/new").c_str(), O_WRONLY | O_CREAT, 0600), EACCES);
   said += Fails("write to a library", open("/usr/lib/farcall-escape", O_WRONLY | O_CREAT, 0600),
                 EACCES);
@@ -258,12 +252,10 @@ std::string TryFiles(const std::string& folder, pid_t parent) {
   said += Fails("list processes", open("/proc", O_RDONLY | O_DIRECTORY), EACCES);
   said += Fails("share with all", open("/dev/shm/farcall-escape", O_RDWR | O_CREAT, 0600), EACCES);
   said += Fails("list what others share", open("/dev/shm", O_RDONLY | O_DIRECTORY), EACCES);
-  if (int fd = open((folder + "/own/new").c_str(), O_WRONLY | O_CREAT, 0600); fd < 0) {
+  if (int fd = open((folder + "/own/new").c_str(), O_WRONLY | O_CREAT, 0600); fd < 0)
     said += "its own cache cannot be written; ";
-  }
-  for (const char* file : {"/proc/self/maps", "/proc/meminfo", "/dev/null", "/etc/ld.so.cache"}) {
+  for (const char* file : {"/proc/self/maps", "/proc/meminfo", "/dev/null", "/etc/ld.so.cache"})
     if (open(file, O_RDONLY) < 0) said += std::string(file) + " cannot be read; ";
-  }
   return said;
 }
 
@@ -271,9 +263,8 @@ std::string TryShared(const std::string& folder) {
   std::string said =
       Fails("a folder where it shares", mkdir((folder + "/shared/deep").c_str(), 0700), EACCES);
   if (open((folder + "/shared/new").c_str(), O_RDWR | O_CREAT, 0600) < 0 ||
-      unlink((folder + "/shared/new").c_str()) != 0) {
+      unlink((folder + "/shared/new").c_str()) != 0)
     said += "it cannot share; ";
-  }
   return said;
 }
 
@@ -307,9 +298,8 @@ TEST_F(SandboxEscapeTest, AUcxWorkerReachesTheNetworkAndNoUnixSocket) {
               prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
               CallRules rules;
               rules.sockets = CallRules::Sockets::kUcx;
-              if (Status filtered = FilterSystemCalls(rules); !filtered.ok()) {
+              if (Status filtered = FilterSystemCalls(rules); !filtered.ok())
                 return filtered.message();
-              }
               std::string said = socket(AF_UNIX, SOCK_STREAM, 0) >= 0 ? "" : "no driver's socket; ";
               std::thread late([&] {
                 // Of all threads, also of those that are there already.
@@ -369,9 +359,8 @@ TEST_F(SandboxEscapeTest, AWarmWorkerIsNarrowedToItsTenant) {
               SandboxRules common;
               common.files.readable = ReadableFiles("");
               common.files.shared_folder = tenant.shared_folder;
-              for (const char* cache : {"/images", "/own", "/other"}) {
+              for (const char* cache : {"/images", "/own", "/other"})
                 common.files.caches.push_back(open((folder_ + cache).c_str(), O_PATH | O_CLOEXEC));
-              }
               if (Status entered = EnterSandbox(common); !entered.ok()) return entered.message();
               std::string said = TryCalls(parent);
               said += open((folder_ + "/other/image").c_str(), O_RDONLY) < 0 ? "no caches; " : "";
@@ -436,9 +425,8 @@ TEST_F(SandboxEscapeTest, AHelperHasItsSocketsAndFilesAlone) {
                 rules.writable = folder_ + "/own";
                 rules.readable = {folder_ + "/authority"};
                 std::ofstream(rules.readable[0]) << "certificate";
-                if (Status confined = ConfineHelper(rules); !confined.ok()) {
+                if (Status confined = ConfineHelper(rules); !confined.ok())
                   return confined.message();
-                }
                 std::string said = uses_network ? TryNetwork() : TryNoSockets();
                 said += Fails("AF_UNIX", socket(AF_UNIX, SOCK_STREAM, 0), ENOSYS);
                 if (open(rules.readable[0].c_str(), O_RDONLY) < 0) said += "no authority; ";

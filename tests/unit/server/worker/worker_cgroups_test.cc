@@ -82,9 +82,7 @@ TEST_F(WorkerCgroupsTest, OfVersionOneEachHierarchyHasItsFolders) {
     EXPECT_NE(added.message().find("/memory" + own + "/vgpu-1/memory.limit_in_bytes"),
               std::string::npos)
         << added.message();
-    for (const std::string& folder : folders) {
-      EXPECT_TRUE(fs::exists(folder + own + "/vgpu-1"));
-    }
+    for (const std::string& folder : folders) EXPECT_TRUE(fs::exists(folder + own + "/vgpu-1"));
     EXPECT_TRUE(EndCgroup(groups.Drop("a")));
     EXPECT_FALSE(fs::exists(mount_ + "/cpu" + own + "/vgpu-1"));
   }
@@ -121,9 +119,8 @@ pid_t StartTwo(const std::vector<std::string>& folders, int end) {
   if (pipe(ready) != 0) return -1;
   const pid_t first = fork();
   if (first == 0) {
-    for (const std::string& folder : folders) {
+    for (const std::string& folder : folders)
       std::ofstream(folder + "/cgroup.procs") << getpid() << std::flush;
-    }
     if (fork() == 0) (void)!write(ready[1], "x", 1);
     for (;;) pause();
   }

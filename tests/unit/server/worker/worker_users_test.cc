@@ -18,9 +18,8 @@ TEST(WorkerUsers, ReadsARange) {
   EXPECT_EQ(range->count, 256u);
   EXPECT_EQ(ParseUserRange("700000")->count, 1u);
   for (const char* wrong : {"", "0-5", "5-4", "-7", "7-", "a-b", "7-8x", "1-4294967295",
-                            "4294967290-4294967295", "1-99999999999"}) {
+                            "4294967290-4294967295", "1-99999999999"})
     EXPECT_EQ(ParseUserRange(wrong).status().code(), Code::kInvalid) << wrong;
-  }
 }
 
 TEST(WorkerUsers, GivesEachVgpuItsOwnAndRestsThem) {
@@ -62,13 +61,9 @@ int Become() {
 }
 
 TEST(WorkerUsers, BecomesThatUserForGood) {
-  if (geteuid() != 0) {
-    GTEST_SKIP() << "only root can become another user";
-  }
+  if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   pid_t child = fork();
-  if (child == 0) {
-    _exit(Become());
-  }
+  if (child == 0) _exit(Become());
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFEXITED(status));

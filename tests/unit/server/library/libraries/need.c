@@ -1,3 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // A library that another one needs, built twice under one SONAME.
-int fcneed_which(void) { return WHICH; }
+int fcneed_which(void) {
+  return WHICH;
+}

@@ -34,21 +34,14 @@ int AnswerFrom(const std::filesystem::path& file) {
   for (;;) {
     control::ToProcessMemory question;
     std::vector<int> descriptors;
-    if (!control::Receive(kControlDescriptor, &question, &descriptors).ok()) {
-      return 0;
-    }
+    if (!control::Receive(kControlDescriptor, &question, &descriptors).ok()) return 0;
     std::ifstream lines(file);
     control::ProcessMemory part;
-    while (lines >> part.device >> part.pid >> part.bytes) {
-      if (!control::SendToSupervisor(kControlDescriptor, part).ok()) {
-        return 0;
-      }
-    }
+    while (lines >> part.device >> part.pid >> part.bytes)
+      if (!control::SendToSupervisor(kControlDescriptor, part).ok()) return 0;
     const control::ProcessMemoryEnd end{.id = std::get<control::AskProcessMemory>(question).id,
                                         .why_unknown = {}};
-    if (!control::SendToSupervisor(kControlDescriptor, end).ok()) {
-      return 0;
-    }
+    if (!control::SendToSupervisor(kControlDescriptor, end).ok()) return 0;
   }
 }
 
@@ -189,9 +182,8 @@ int StandInMain(const std::string& nvml_path) {
 }  // namespace farcall::server
 
 int main(int argc, char** argv) {
-  if (argc > 3 && std::string(argv[1]) == "worker" && std::string(argv[2]) == "process-memory") {
+  if (argc > 3 && std::string(argv[1]) == "worker" && std::string(argv[2]) == "process-memory")
     return farcall::server::StandInMain(argv[3]);
-  }
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -24,9 +24,7 @@ class MemorySwappingTest : public testing::Test {
  protected:
   void Start(bool is_on, uint64_t host_bytes = 4 * kGiB) {
     std::optional<SwapOptions> options;
-    if (is_on) {
-      options = SwapOptions{{kGiB}, {2 * kGiB}, host_bytes, 0};
-    }
+    if (is_on) options = SwapOptions{{kGiB}, {2 * kGiB}, host_bytes, 0};
     SwapScheduler::Ledger ledger;
     ledger.held = [](int, int) { return kGiB / 2; };
     ledger.held_by_all = [](int) { return kGiB / 2; };

@@ -85,9 +85,8 @@ TEST_F(SharedObjectsTest, AVgpuAndAllOfThemHaveBounds) {
   EXPECT_TRUE(Share(0).is_shared);
   EXPECT_TRUE(Share(0).is_shared);
   EXPECT_FALSE(Share(0).is_shared);
-  for (const char* vgpu : {"b", "b", "c", "c", "d", "d"}) {
+  for (const char* vgpu : {"b", "b", "c", "c", "d", "d"})
     EXPECT_TRUE(Share(0, 100, vgpu).is_shared);
-  }
   EXPECT_FALSE(Share(0, 100, "e").is_shared) << "the process has no more descriptors for it";
   shared_.Leave(kMaker);
   EXPECT_EQ(closed_.size(), 8u);
