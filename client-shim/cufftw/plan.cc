@@ -300,8 +300,8 @@ void Execute(const char* name, const Plan* plan, void* in, void* out) {
 
 void DestroyPlan(Plan* plan) {
   if (plan == nullptr) return;
-  const Driver& driver = TheDriver();
-  if (plan->plan != 0) Cufft().destroy(plan->plan);
+  const Driver driver = TheDriver();
+  if (plan->plan != 0 && Cufft().destroy != nullptr) Cufft().destroy(plan->plan);
   if (plan->source != 0 && driver.is_whole() && driver.push(plan->context) == 0) {
     driver.free(plan->source);
     if (plan->target != 0 && plan->target != plan->source) driver.free(plan->target);

@@ -64,7 +64,8 @@ ncclResult_t RunAll(const Group& group) {
   for (const Collective& collective : group.collectives)
     keep(Run(*collective.comm, collective.stream, collective.work));
   for (const auto& [comm, transfers] : group.transfers)
-    keep(Run(*comm, transfers[0].stream, [&, comm = comm] { return Transfers(*comm, transfers); }));
+    keep(Run(*comm, transfers[0].stream,
+             [comm = comm, &transfers = transfers] { return Transfers(*comm, transfers); }));
   return first;
 }
 

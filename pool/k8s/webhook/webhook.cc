@@ -39,7 +39,8 @@ void Serve(const AliasOptions& options, const httplib::Request& request,
 // `gates`: as AliasOptions have it, now.
 void AddHandlers(uint64_t gpushare_unit, const std::atomic<bool>* gates, pool::HttpRouter* router) {
   for (const auto& [path, takes_native] : {std::pair("/pods", false), {"/pods/remote", true}})
-    router->Post(path, [=](const httplib::Request& request, httplib::Response& response) {
+    router->Post(path, [=, takes_native = takes_native](const httplib::Request& request,
+                                                        httplib::Response& response) {
       Serve({takes_native, gpushare_unit, *gates}, request, response);
     });
   router->Get("/healthz", [](const httplib::Request&, httplib::Response& response) {
@@ -137,7 +138,7 @@ int RunWebhook(const WebhookOptions& options, const std::string& folder) {
                    options.hosts, options.certificate_days, folder});
   GateWatch gates(options.gates, api->get());
   Upkeep upkeep(kProcess, [&] {
-    const Status told = gates.Refresh();
+    Status told = gates.Refresh();
     FARCALL_TRY(certificate.Refresh());
     return told;
   });

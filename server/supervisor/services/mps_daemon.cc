@@ -36,9 +36,9 @@ constexpr size_t kMaxAnswerBytes = 64u << 10;
 
 // `in`, `out`: what it has as standard input, and as output and errors. It ends with the thread
 // that started it: a server that is killed leaves no daemon behind.   -1: it cannot be started
-pid_t Spawn(const std::string& path, std::vector<std::string> arguments,
-            std::vector<std::string> environment, int in, int out) {
-  std::vector<char*> words = ExecArguments(arguments), variables = ExecArguments(environment);
+pid_t Spawn(const std::string& path, const std::vector<std::string>& arguments,
+            const std::vector<std::string>& environment, int in, int out) {
+  const std::vector<char*> words = ExecArguments(arguments), variables = ExecArguments(environment);
   sigset_t none;  // the supervisor blocks the signals it reads from a descriptor
   sigemptyset(&none);
   pid_t parent = getpid();
