@@ -299,7 +299,11 @@ print(json.dumps(memory.total))
             return json.loads(stats.read_text())["round_trips"]
 
     def test_a_monitors_round_is_one_round_trip_a_device(self):
-        few, many = (self.round_trips(self.ROUNDS.format(rounds=rounds)) for rounds in (3, 13))
+        # A machine that is busy lets answers grow old in the middle of a round: that adds, and never takes away.
+        few, many = (
+            min(self.round_trips(self.ROUNDS.format(rounds=rounds)) for _ in range(3))
+            for rounds in (3, 13)
+        )
         self.assertEqual(many - few, 20)
 
     def test_what_never_changes_is_asked_once(self):
