@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""scripts/check_format.py: braces around a body of one statement are found and removed, and nothing else is changed by that."""
+"""scripts/check_format.py: braces around a body of one statement are found and removed, and that
+changes nothing else."""
 
 import pathlib
 import shutil

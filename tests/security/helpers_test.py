@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The processes beside a supervisor, taken over inside their sandbox (escape_attempt.c): probes, the one that asks NVML, farcall-control,
-a pool's agent. None opens a file that is not its business, looks into another process, or starts one."""
+"""The processes beside a supervisor, taken over inside their sandbox (escape_attempt.c): probes, the
+one that asks NVML, farcall-control, a pool's agent. None opens a file that is not its business,
+looks into another process, or starts one."""
 
 import errno
 import os

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A worker that was taken over, inside its whole sandbox, against the supervisor and another session (hostile_device.cc)."""
+"""A worker that was taken over, inside its whole sandbox, against the supervisor and another session
+(hostile_device.cc)."""
 
 import hashlib
 import json
