@@ -90,7 +90,7 @@ LAYERS = {
     "pool/core transport proto",
     "server/pool_agent": "pool/client pool/tls pool/core server/worker server/state server/control proto",
     # Programs.
-    "bench": "pool server/leases quota transport proto",
+    "bench": "pool server/leases cpu-device/exec quota transport proto",
     "cli": "bench pool server client-shim/audit client-shim/core listener transport proto",
 }
 # What all may include.

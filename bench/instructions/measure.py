@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Instructions, lock pairs and heap blocks of one call in the calling thread, by callgrind.
 
+The row `turn` is the CPU device's: one question to the 1,024 threads of a block.
+
     measure.py            prints them beside their goals
     measure.py --check    fails unless they are as in figures.json, within 5 %; 77 without valgrind
     measure.py --update   writes figures.json
@@ -30,7 +32,10 @@ GOALS = {
     "sync": {"instructions": 2000, "mallocs": 0},
     "read": {"mallocs": 0},
     "memory": {"mallocs": 0},
+    "turn": {"mallocs": 0},
 }
+# What makes the calls; else `calls`.
+PROGRAMS = {"turn": "turns"}
 TOLERANCE = 0.05
 # What of a freed block comes back when is the server's: these figures vary by 5 %, their median less.
 RUNS = {"memory": 5}
@@ -84,7 +89,7 @@ def measure(what, endpoint, folder):
         "--dump-after=Counted",
         "--callgrind-out-file=" + str(out),
         "--compress-pos=no",
-        str(BUILD / "bench" / "instructions" / "calls"),
+        str(BUILD / "bench" / "instructions" / PROGRAMS.get(what, "calls")),
         what,
     ]
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
