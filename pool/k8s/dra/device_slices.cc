@@ -140,6 +140,7 @@ void DeviceSlices::Adopt(const Json& object) {
   if (error != std::errc() || at != end) return;
   const Json& spec = Member(object, "spec");
   Slice& slice = slices_[number];
+  changed_.insert(number);
   auto devices = spec.find("devices");
   slice.written = devices == spec.end() ? Json::array() : Comparable(*devices);
   slice.generation = static_cast<uint64_t>(Number(Member(spec, "pool"), "generation"));
@@ -166,6 +167,7 @@ void DeviceSlices::Update(const pb::HostList& hosts) {
       continue;
     }
     slices_[at->second].devices.erase(at->first);
+    changed_.insert(at->second);
     at = place_.erase(at);
   }
   size_t number = 0;
@@ -175,15 +177,23 @@ void DeviceSlices::Update(const pb::HostList& hosts) {
       while (slices_[number].devices.size() >= kDevicesOfSlice) ++number;
       at = place_.emplace(name, number).first;
     }
-    slices_[at->second].devices[name] = std::move(device);
+    Json& now = slices_[at->second].devices[name];
+    if (now == device) continue;
+    now = std::move(device);
+    changed_.insert(at->second);
   }
 }
 
-std::optional<DeviceSlices::Change> DeviceSlices::Next() const {
-  for (const auto& [number, slice] : slices_) {
+std::optional<DeviceSlices::Change> DeviceSlices::Next() {
+  while (!changed_.empty()) {
+    const size_t number = *changed_.begin();
+    const Slice& slice = slices_[number];
     Json devices = Json::array();
     for (const auto& [name, device] : slice.devices) devices.push_back(device);
-    if (devices == slice.written || (devices.empty() && slice.written.is_null())) continue;
+    if (devices == slice.written || (devices.empty() && slice.written.is_null())) {
+      changed_.erase(changed_.begin());
+      continue;
+    }
     const std::string name = std::string(kSlice) + std::to_string(number);
     if (devices.empty()) return Change{name, nullptr, number, 0, nullptr};
     Json object = {

@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "generated/proto/pool.pb.h"
@@ -46,7 +47,7 @@ class DeviceSlices final {
   // What there should be. A device stays where it is; a new one takes the first place.
   void Update(const pool::v1::HostList& hosts);
   // A slice that is not yet as it should be; nullopt: there is none.
-  std::optional<Change> Next() const;
+  std::optional<Change> Next();
   // The API server has taken it.
   void Done(const Change& change);
   size_t count() const { return slices_.size(); }
@@ -59,6 +60,7 @@ class DeviceSlices final {
   };
   std::map<size_t, Slice> slices_;       // by number
   std::map<std::string, size_t> place_;  // of a device
+  std::set<size_t> changed_;             // slices that may not be as they should be
 };
 
 }  // namespace farcall::k8s
