@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A host of core_property_test.cc's world: its ledger, its clock, and the programs that run there.
+// A host of property_test.cc's world: its ledger, its clock, and the programs that run there.
 #pragma once
 
 #include <cstdint>
