@@ -187,6 +187,14 @@ const std::vector<Question>& Questions() {
       {"reservations.list", Call(&Service::ListReservations)},
       {"reservations.get", Call(&Service::GetReservation)},
       {"reservations.delete", Call(&Service::DeleteReservation)},
+      {"gangs.request", Call(&Service::RequestGang)},
+      {"gangs.get", Call(&Service::GetGang)},
+      {"gangs.release", Call(&Service::ReleaseGang)},
+      {"gangs.plan", Call(&Service::PlanGang)},
+      {"groups.list", Call(&Service::ListGroups)},
+      {"groups.get", Call(&Service::GetGroup)},
+      {"groups.set", Call(&Service::ChangeGroup)},
+      {"groups.delete", Call(&Service::DeleteGroup)},
   };
   return *questions;
 }

@@ -150,17 +150,22 @@ void PoolWorld::Beat() {
 }
 
 std::string PoolWorld::WithClaims(std::string bytes) {
-  constexpr std::string_view kPlace = "c-000000000000000";  // and a digit
-  size_t at = bytes.find(kPlace);
+  constexpr std::string_view kNumber = "-000000000000000";  // and a digit
+  size_t at = bytes.find(kNumber);
   if (at == bytes.npos) return bytes;
-  std::map<uint64_t, std::string> ids;
+  std::map<std::string, std::string> ids;  // by what stands for it
   controller_->Read([&](const Core& core, Ms) {
-    for (const auto& [id, claim] : core.claims()) ids[claim.order] = id;
+    for (const auto& [id, claim] : core.claims()) {
+      const std::string number = std::string(kNumber) + std::to_string(claim.order);
+      ids["c" + number] = id;
+      if (!claim.gang.empty()) ids["g" + number] = claim.gang;
+    }
   });
-  for (; at != bytes.npos && at + kPlace.size() < bytes.size(); at = bytes.find(kPlace, at + 1)) {
-    auto found = ids.find(static_cast<uint64_t>(bytes[at + kPlace.size()] - '0'));
-    if (found != ids.end() && found->second.size() == kPlace.size() + 1)
-      bytes.replace(at, found->second.size(), found->second);
+  for (; at != bytes.npos; at = bytes.find(kNumber, at + 1)) {
+    if (at == 0) continue;
+    auto found = ids.find(bytes.substr(at - 1, kNumber.size() + 2));
+    if (found != ids.end() && found->second.size() == found->first.size())
+      bytes.replace(at - 1, found->second.size(), found->second);
   }
   return bytes;
 }

@@ -32,7 +32,8 @@ class PoolWorld {
   // The hosts report what they were granted, and take what they are granted for it.
   void Beat();
   // "c-0000000000000001" and so on in `bytes` become the ids of the claims in the order in which
-  // they were made: of tenant a (held), b (held), b (waits for ever), a (waits).
+  // they were made: of tenant a (held), b (held), b (waits for ever), a (waits);
+  // "g-0000000000000005" that of the gang whose member is the fifth.
   std::string WithClaims(std::string bytes);
   // Text that is in tenant b's claims alone.
   const std::string& secret() const { return secret_; }
