@@ -12,10 +12,12 @@ namespace farcall::quota {
 
 class UseUnion {
  public:
-  static constexpr Ns kKept = kSecond;      // older ones are not looked at any more
-  static constexpr size_t kMaxKept = 1024;  // of more, the oldest go
+  // Older ones are not looked at any more. As long as a kernel may run that is told of at its end.
+  static constexpr Ns kKept = 60 * kSecond;
+  static constexpr size_t kMaxKept = 4096;  // of more, the oldest go
 
-  // `used_ns` ended `now`, which runs back by less than kKept, if at all.
+  // `used_ns` ended `now`, which runs back by less than kKept, if at all. What is not looked at any
+  // more counts again.
   //   Returns  what of it is new
   Ns Add(Ns used_ns, Ns now);
   size_t kept() const { return pieces_.size(); }

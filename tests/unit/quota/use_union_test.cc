@@ -46,13 +46,22 @@ TEST(UseUnion, AgreesWithCounting) {
   }
 }
 
+// Of another process, which was told of at its end.
+TEST(UseUnion, CountsOnceWhatRanBesideALongKernel) {
+  constexpr Ns kEach = kSecond / 20;
+  UseUnion use;
+  for (Ns now = 2 * kEach; now <= 5 * kSecond; now += 2 * kEach)
+    EXPECT_EQ(use.Add(kEach, now), kEach);
+  EXPECT_EQ(use.Add(5 * kSecond, 5 * kSecond), 5 * kSecond / 2);
+}
+
 TEST(UseUnion, KeepsFew) {
   UseUnion use;
-  for (Ns now = 0; now < 10 * 2000; now += 10) {
+  for (Ns now = 0; now < 10 * 2 * Ns{UseUnion::kMaxKept}; now += 10) {
     EXPECT_EQ(use.Add(1, now), 1);
     EXPECT_LE(use.kept(), UseUnion::kMaxKept + 1);
   }
-  EXPECT_EQ(use.Add(1, kSecond * 10), 1);
+  EXPECT_EQ(use.Add(1, 2 * UseUnion::kKept), 1);
   EXPECT_EQ(use.kept(), 1u);
 }
 
