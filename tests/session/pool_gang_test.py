@@ -5,7 +5,7 @@ import re
 import subprocess
 import unittest
 
-from harness import FARCALL, run, until
+from harness import CLIENT_ROOM, FARCALL, run, until
 from pool_case import MIB, PoolCase
 
 
@@ -57,6 +57,9 @@ class Gangs(PoolCase):
             what="the end of both",
         )
 
+    @unittest.skipIf(
+        CLIENT_ROOM, "a list of servers needs more addresses than ThreadSanitizer leaves"
+    )
     def test_one_program_has_the_devices_of_all_members(self):
         pool = self.serve()
         self.host(pool, "one"), self.host(pool, "two", environment={"FARCALL_CPU_DEVICES": "2"})

@@ -37,8 +37,9 @@ struct Region : ibv_mr {
 };
 
 std::mutex g_mutex;  // of all below, and of every memory that a card touches
-std::map<uint32_t, Pair*> g_pairs;
-std::map<uint32_t, Region*> g_regions;
+// A thread that outlives main uses them.
+std::map<uint32_t, Pair*>& g_pairs = *new std::map<uint32_t, Pair*>;
+std::map<uint32_t, Region*>& g_regions = *new std::map<uint32_t, Region*>;
 uint32_t g_next_pair = 17, g_next_key = 1000;
 ibv_context g_context{};
 ibv_pd g_domain{};

@@ -22,13 +22,13 @@ class PoolGrpcRoles : public testing::Test {
     auto store = Store::Open(folder_ + "/pool.db", &loaded);
     EXPECT_TRUE(store.ok());
     controller_ = std::make_unique<Controller>(std::move(*store), loaded, Timing(), Limits());
-    controller_->Start();
     service_ = std::make_unique<Service>(controller_.get(), ServiceOptions{});
     callers_ = std::make_unique<Callers>("", std::vector<TokenVerifier>{}, false,
                                          &controller_->accounts(), true);
     server_ = std::make_unique<GrpcServer>(
         service_.get(), GrpcServer::Options{"127.0.0.1:0", *callers_, "pool", {}, {}});
     EXPECT_TRUE(server_->Open().ok());
+    controller_->Start();
     channel_ = grpc::CreateChannel("127.0.0.1:" + std::to_string(server_->port()),
                                    grpc::InsecureChannelCredentials());
   }

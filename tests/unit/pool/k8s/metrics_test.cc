@@ -115,7 +115,8 @@ TEST_F(K8sMetrics, SelectorsOfKubernetesAreTaken) {
 }
 
 TEST_F(K8sMetrics, EveryMetricIsListed) {
-  for (const Json& metric : MetricList().at("resources"))
+  const Json list = MetricList();
+  for (const Json& metric : list.at("resources"))
     EXPECT_EQ(Items(metric.at("name")).size(), 1u) << metric;
   EXPECT_FALSE(MetricValues("farcall_nothing", "team", "", uses_, kNow).ok());
 }
