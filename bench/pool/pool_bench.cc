@@ -21,6 +21,7 @@
 #include "pool/client/rest_client.h"
 #include "pool/convert/convert.h"
 #include "pool/store/store.h"
+#include "proto/exec_arguments.h"
 #include "proto/handshake/session_features.h"
 #include "transport/handshake.h"
 
@@ -51,10 +52,8 @@ Process Start(std::vector<std::string> arguments) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);  // none outlives a run that is broken off
     dup2(ends[1], STDOUT_FILENO);
     dup2(open("/dev/null", O_WRONLY), STDERR_FILENO);
-    std::vector<char*> words = {program.data()};
-    for (std::string& argument : arguments) words.push_back(argument.data());
-    words.push_back(nullptr);
-    execv(program.c_str(), words.data());
+    arguments.insert(arguments.begin(), program);
+    execv(program.c_str(), ExecArguments(arguments).data());
     _exit(127);
   }
   close(ends[1]);
