@@ -98,6 +98,7 @@ std::string DeviceName(const std::string& host, uint32_t index) {
 
 Json DeviceOf(const pb::Host& host, const pb::Gpu& gpu) {
   const uint64_t memory = gpu.memory_bytes() / kMemoryStep * kMemoryStep;
+  const uint64_t lent = std::max(memory, gpu.lendable_bytes() / kMemoryStep * kMemoryStep);
   auto label = [&](const char* name) {
     auto at = host.labels().find(name);
     return at == host.labels().end() ? std::string() : at->second;
@@ -116,7 +117,7 @@ Json DeviceOf(const pb::Host& host, const pb::Gpu& gpu) {
       {"attributes", std::move(attributes)},
       {"capacity",
        {{"memory",
-         {{"value", QuantityOf(memory)},
+         {{"value", QuantityOf(lent)},
           {"requestPolicy",
            {{"default", QuantityOf(memory)},
             {"validRange",

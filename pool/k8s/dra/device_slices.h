@@ -26,7 +26,8 @@ inline constexpr uint64_t kMemoryStep = uint64_t{256} << 20;
 std::string DeviceName(const std::string& host, uint32_t index);
 
 // A device that any number of claims share: memory in steps of 256Mi, cores (per cent of its time)
-// in steps of 1. A claim that asks for no memory has all of it, one that asks for no cores none.
+// in steps of 1. A claim that asks for no memory has as much as the GPU has, one that asks for no
+// cores none. Together claims have what the GPU's group lends, which may be more.
 nlohmann::json DeviceOf(const pool::v1::Host& host, const pool::v1::Gpu& gpu);
 
 // Each slice is a pool of Kubernetes' of its own: so a change of a GPU is one write, where slices

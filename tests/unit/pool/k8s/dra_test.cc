@@ -39,6 +39,20 @@ size_t WriteAll(DeviceSlices* slices, std::map<std::string, Json>* server) {
   return writes;
 }
 
+// To all claims together; none has more than the GPU.
+TEST(DeviceSlices, OfferWhatTheGroupLends) {
+  pool::v1::HostList hosts;
+  AddHost(&hosts, "h", 1);
+  pool::v1::Gpu* gpu = hosts.mutable_hosts(0)->mutable_gpus(0);
+  gpu->set_lendable_bytes((uint64_t{120} << 30) + 5);
+  const Json memory = DeviceOf(hosts.hosts(0), *gpu)["capacity"]["memory"];
+  EXPECT_EQ(memory["value"], "120Gi");
+  EXPECT_EQ(memory["requestPolicy"]["default"], "81664Mi");
+  EXPECT_EQ(memory["requestPolicy"]["validRange"]["max"], "81664Mi");
+  gpu->set_lendable_bytes(0);
+  EXPECT_EQ(DeviceOf(hosts.hosts(0), *gpu)["capacity"]["memory"]["value"], "81664Mi");
+}
+
 TEST(DeviceSlices, TenThousandGpusAreAtMost160Objects) {
   pool::v1::HostList hosts;
   for (int i = 0; i < 1250; ++i) AddHost(&hosts, "gpu-host-" + std::to_string(i), 8);
