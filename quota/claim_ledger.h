@@ -33,7 +33,7 @@ struct ClaimGrant {
 struct ClaimBounds {
   uint64_t net_ceiling = 0;             // bytes a second of the network for each; 0: no bound
   uint64_t park_bytes = 0;              // host memory for those that are parked; 0: none is
-  uint32_t oversubscribe_milli = 1000;  // of a device's memory, what all together may have
+  uint32_t oversubscribe_milli = kWholeMilli;  // of a device's memory, what all together may have
 };
 
 // Time comes in with every call; it never goes back.

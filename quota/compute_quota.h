@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "proto/status.h"
+#include "settings/milli.h"
 
 namespace farcall::quota {
 
@@ -15,7 +16,6 @@ using Ns = int64_t;  // GPU time and clock alike
 inline constexpr Ns kMicrosecond = 1000;
 inline constexpr Ns kMillisecond = 1000 * kMicrosecond;
 inline constexpr Ns kSecond = 1000 * kMillisecond;
-inline constexpr uint32_t kWholeMilli = 1000;  // all of a device, in thousandths
 
 enum class Priority : uint8_t { kLow = 0, kNormal = 1, kHigh = 2 };
 inline constexpr int kPriorities = 3;

@@ -99,7 +99,7 @@ class BlockTokens final : public Launcher {
   };
 
   bool MayLaunch(size_t tenant, const Piece& piece) override {
-    if (bench_.tenants[tenant].quota.limit_milli >= quota::kWholeMilli) return true;
+    if (bench_.tenants[tenant].quota.limit_milli >= kWholeMilli) return true;
     if (states_[tenant].tokens < 0) return false;
     states_[tenant].tokens -= piece.blocks;
     return true;
@@ -146,7 +146,7 @@ class SampledPid final : public Launcher {
   };
 
   bool MayLaunch(size_t tenant, const Piece& piece) override {
-    if (bench_.tenants[tenant].quota.limit_milli >= quota::kWholeMilli) return true;
+    if (bench_.tenants[tenant].quota.limit_milli >= kWholeMilli) return true;
     double threads = static_cast<double>(piece.blocks) * piece.threads;
     double cost = 0.1 + 9.9 * (1 - std::exp(-threads / 400000));
     State& state = states_[tenant];

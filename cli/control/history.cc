@@ -4,13 +4,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "settings/milli.h"
+
 namespace farcall::cli {
 
 namespace {
 
 constexpr size_t kMaxKept = 64;
 constexpr uint64_t kMsPerSecond = 1000;
-constexpr uint32_t kWholeMilli = 1000;
 
 std::string NameOf(const std::string& host, const std::string& vgpu) {
   return host + "\n" + vgpu;

@@ -132,7 +132,7 @@ std::string CheckModelTflops(const std::string& text) {
 
 // Of what was checked.
 double OversubscribeOf(const std::string& text) {
-  uint32_t milli = kOnceMilli;
+  uint32_t milli = kWholeMilli;
   (void)ParseOversubscribe(text, &milli);
   return milli / 1000.0;
 }

@@ -394,7 +394,7 @@ Result<HostReport> FromProto(const pb::HostReport& told) {
   report.net_ceiling = told.net_bytes_per_s();
   report.park_bytes = std::min(told.park_bytes(), kMaxBytes);
   report.oversubscribe_milli =
-      std::clamp(told.oversubscribe_milli(), kOnceMilli, kMaxOversubscribeMilli);
+      std::clamp(told.oversubscribe_milli(), kWholeMilli, kMaxOversubscribeMilli);
   for (const std::string& url : told.endpoints()) {
     if (!IsEndpoint(url))
       return wrong("endpoint '" + Shortened(url) + "': none that a client takes");

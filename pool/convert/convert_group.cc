@@ -16,8 +16,8 @@ constexpr size_t kMaxText = 256;
 }  // namespace
 
 bool ToOversubscribe(double factor, uint32_t* milli) {
-  const double rounded = factor == 0 ? kOnceMilli : std::round(factor * 1000);
-  if (!(rounded >= kOnceMilli) || rounded > kMaxOversubscribeMilli) return false;
+  const double rounded = factor == 0 ? kWholeMilli : std::round(factor * 1000);
+  if (!(rounded >= kWholeMilli) || rounded > kMaxOversubscribeMilli) return false;
   *milli = static_cast<uint32_t>(rounded);
   return true;
 }

@@ -54,7 +54,7 @@ Fields FieldsOf(const Group& group) {
                    {"placer", std::string(ToText(group.placer))},
                    {"max_pending", group.max_pending == 0 ? "" : std::to_string(group.max_pending)},
                    {"max_claims", group.max_claims == 0 ? "" : std::to_string(group.max_claims)}};
-  if (group.oversubscribe_milli != kOnceMilli)
+  if (group.oversubscribe_milli != kWholeMilli)
     fields["oversubscribe"] = FactorText(group.oversubscribe_milli);
   for (const ModelTflops& one : group.tflops)
     fields["tflops " + one.model] = TflopsText(one.gflops);

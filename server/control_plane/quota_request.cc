@@ -8,12 +8,11 @@
 #include "proto/printable.h"
 #include "proto/priority.h"
 #include "settings/byte_rate.h"
+#include "settings/milli.h"
 
 namespace farcall::control_plane {
 
 namespace {
-
-constexpr uint32_t kWholeMilli = 1000;
 
 Status Wrong(const std::string& text) {
   return {Code::kInvalid, text};

@@ -46,7 +46,7 @@ LeaseScheduler::LeaseScheduler(int devices, const quota::ComputePolicy& policy, 
     : policy_(policy), clock_parts_(options.clock_parts), send_(std::move(send)) {
   devices_.reserve(static_cast<size_t>(devices));
   for (int i = 0; i < devices; ++i) devices_.emplace_back(options);
-  shares_ = policy.max_limit_milli < quota::kWholeMilli;
+  shares_ = policy.max_limit_milli < kWholeMilli;
 }
 
 Result<quota::ComputeQuota> LeaseScheduler::Judge(const QuotaRequest& request, Flow flow,
@@ -55,7 +55,7 @@ Result<quota::ComputeQuota> LeaseScheduler::Judge(const QuotaRequest& request, F
     return Status(Code::kInvalid, "priority: " + std::to_string(request.priority) +
                                       " is none; high, normal and low are");
   }
-  uint32_t left = quota::kWholeMilli;
+  uint32_t left = kWholeMilli;
   for (int device : devices)
     left = std::min(left, devices_[static_cast<size_t>(device)].scheduler.ShareLeft(flow));
   return quota::Grant(request.share_milli, request.limit_milli, PriorityOf(request), policy_, left);
@@ -366,7 +366,7 @@ Ns LeaseScheduler::WakeAt(Ns now) {
 
 LeaseScheduler::DeviceUse LeaseScheduler::UseOf(int device, Ns now) const {
   const Device& state = devices_[static_cast<size_t>(device)];
-  return {state.busy_ns, std::min(state.history.Milli(now), quota::kWholeMilli)};
+  return {state.busy_ns, std::min(state.history.Milli(now), kWholeMilli)};
 }
 
 std::vector<quota::VgpuStatus> LeaseScheduler::Statuses(Ns now) const {

@@ -50,7 +50,7 @@ std::pair<std::string, std::string> FaultOf(const Group& group) {
     return {"host '" + host + "' is there twice", "hosts"};
   if (std::string wrong = FaultOf(group.round_trips); !wrong.empty()) return {wrong, "round_trips"};
   if (std::string wrong = FaultOf(group.tflops); !wrong.empty()) return {wrong, "model_tflops"};
-  if (group.oversubscribe_milli < kOnceMilli || group.oversubscribe_milli > kMaxOversubscribeMilli)
+  if (group.oversubscribe_milli < kWholeMilli || group.oversubscribe_milli > kMaxOversubscribeMilli)
     return {std::string("oversubscribe: ") + kOversubscribeForm, "oversubscribe"};
   if (group.projects.size() > kMaxGroupProjects)
     return {std::to_string(group.projects.size()) + " projects: at most " +

@@ -33,7 +33,7 @@ struct Group {
   // What claims for TFLOPS go by; none: those of the default group.
   std::vector<ModelTflops> tflops;
   // Of its GPUs' memory, what claims may have together; no more than each host lends.
-  uint32_t oversubscribe_milli = kOnceMilli;
+  uint32_t oversubscribe_milli = kWholeMilli;
   uint32_t max_pending = 0, max_claims = 0;  // of claims that wait, that have a place; 0: no bound
   uint64_t revision = 0;
   bool operator==(const Group&) const = default;

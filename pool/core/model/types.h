@@ -17,6 +17,7 @@
 
 #include "pool/core/model/placers.h"
 #include "pool/core/model/selector.h"
+#include "settings/milli.h"
 
 namespace farcall::pool {
 
@@ -26,7 +27,6 @@ inline constexpr Ms kNever = std::numeric_limits<Ms>::max();
 constexpr Ms After(Ms from, Ms wait) {
   return wait > kNever - from ? kNever : from + wait;
 }
-inline constexpr uint32_t kWholeMilli = 1000;
 
 enum class ClaimState : uint8_t {
   kPending,     // waits for a place; holds nothing

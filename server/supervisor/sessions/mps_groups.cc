@@ -54,7 +54,7 @@ Status MpsGroups::Ensure(const std::string& group, const quota::ClaimGrant* gran
     devices.assign(grant->devices.begin(), grant->devices.end());
     limit = Tighter(limit, grant->limit_milli);
   }
-  options.default_percentage = limit < quota::kWholeMilli ? PercentOf(limit) : 0;
+  options.default_percentage = limit < kWholeMilli ? PercentOf(limit) : 0;
   for (int device : devices) {
     if (!options.devices.empty()) options.devices += ',';
     options.devices += UuidText(devices_.report.devices[static_cast<size_t>(device)].uuid);
@@ -68,7 +68,7 @@ std::vector<std::string> MpsClientLimits(const QuotaRequest& compute, uint32_t m
                                          const std::vector<uint64_t>& quotas) {
   std::vector<std::string> environment;
   const uint32_t limit = Tighter(max_limit_milli, compute.limit_milli);
-  if (limit < quota::kWholeMilli)
+  if (limit < kWholeMilli)
     environment.push_back("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=" + std::to_string(PercentOf(limit)));
   std::string memory;
   for (size_t i = 0; i < quotas.size(); ++i) {

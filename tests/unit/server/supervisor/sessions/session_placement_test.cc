@@ -90,7 +90,7 @@ TEST_F(SessionPlacementTest, AWorkerSeesTheServersDevicesOrItsClaims) {
 
 TEST(MpsClientLimits, AreTheTighterOfTheSessionsAndTheServers) {
   using Strings = std::vector<std::string>;
-  EXPECT_EQ(MpsClientLimits({}, quota::kWholeMilli, {512 * kMiB}),
+  EXPECT_EQ(MpsClientLimits({}, kWholeMilli, {512 * kMiB}),
             (Strings{"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=1024M"}));
   EXPECT_EQ(MpsClientLimits({.limit_milli = 255}, 500, {0, 512 * kMiB}),
             (Strings{"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=26",
