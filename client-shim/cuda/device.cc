@@ -135,10 +135,11 @@ CUresult Call_cuDeviceGetByPCIBusId(CUdevice* dev, const char* pciBusId) {
 }
 
 namespace {
-bool PeerAccess(const Device* from, const Device* to) {
-  if (from->session != to->session) return false;
+uint8_t PeersOf(const Device* from, const Device* to) {
+  if (from->session != to->session) return 0;
   size_t index = static_cast<size_t>(to->server_index);
-  return index < from->snapshot->peer_access.size() && from->snapshot->peer_access[index] != 0;
+  return index < from->snapshot->peer_access.size() ? from->snapshot->peer_access[index]
+                                                    : uint8_t{0};
 }
 }  // namespace
 
@@ -146,7 +147,7 @@ CUresult Call_cuDeviceCanAccessPeer(int* canAccessPeer, CUdevice dev, CUdevice p
   const Device *device = FindDevice(dev), *peer = FindDevice(peerDev);
   if (device == nullptr || peer == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   if (canAccessPeer == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *canAccessPeer = device != peer && PeerAccess(device, peer) ? 1 : 0;
+  *canAccessPeer = device != peer && (PeersOf(device, peer) & kPeerAccess) != 0 ? 1 : 0;
   return CUDA_SUCCESS;
 }
 
@@ -157,10 +158,12 @@ CUresult Call_cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attrib, 
   if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
   switch (attrib) {
     case CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED:
-      *value = PeerAccess(from, to) ? 1 : 0;
+      *value = (PeersOf(from, to) & kPeerAccess) != 0 ? 1 : 0;
+      return CUDA_SUCCESS;
+    case CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED:
+      *value = (PeersOf(from, to) & kPeerAtomics) != 0 ? 1 : 0;
       return CUDA_SUCCESS;
     case CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK:
-    case CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED:
     case CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED:
       *value = 0;
       return CUDA_SUCCESS;

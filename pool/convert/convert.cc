@@ -273,6 +273,7 @@ pb::Gpu ToProto(const Gpu& gpu, const std::string& host, uint32_t index) {
   told.set_used_milli(gpu.used_milli);
   told.set_claims(gpu.claims);
   if (gpu.numa_node) told.set_numa_node(*gpu.numa_node);
+  if (gpu.nvlink_group) told.set_nvlink_group(*gpu.nvlink_group);
   told.set_tflops(gpu.gflops / 1000.0);
   told.set_lendable_bytes(gpu.lendable_bytes());
   told.set_host(host);
@@ -321,6 +322,7 @@ Host FromProto(const pb::Host& stored) {
     gpu.uuid = told.uuid();
     gpu.memory_bytes = told.memory_bytes();
     if (told.has_numa_node()) gpu.numa_node = told.numa_node();
+    if (told.has_nvlink_group()) gpu.nvlink_group = told.nvlink_group();
     host.gpus.push_back(gpu);
   }
   host.revision = stored.revision();
@@ -409,6 +411,7 @@ Result<HostReport> FromProto(const pb::HostReport& told) {
     gpu.uuid = Shortened(one.uuid());
     gpu.memory_bytes = std::min(one.memory_bytes(), kMaxBytes);
     if (one.has_numa_node()) gpu.numa_node = one.numa_node();
+    if (one.has_nvlink_group()) gpu.nvlink_group = one.nvlink_group();
     report.gpus.push_back(gpu);
   }
   for (const pb::HeldClaim& one : told.claims()) {

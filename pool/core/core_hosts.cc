@@ -20,7 +20,7 @@ constexpr Ms kMassWindow = 30'000;
 bool SameInventory(const std::vector<Gpu>& a, const std::vector<Gpu>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Gpu& x, const Gpu& y) {
     return x.name == y.name && x.uuid == y.uuid && x.memory_bytes == y.memory_bytes &&
-           x.numa_node == y.numa_node;
+           x.numa_node == y.numa_node && x.nvlink_group == y.nvlink_group;
   });
 }
 

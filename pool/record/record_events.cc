@@ -73,6 +73,7 @@ void Put(const HostReport& event, v1::RecordedEvent* out) {
     one->set_uuid(gpu.uuid);
     one->set_memory_bytes(gpu.memory_bytes);
     if (gpu.numa_node) one->set_numa_node(*gpu.numa_node);
+    if (gpu.nvlink_group) one->set_nvlink_group(*gpu.nvlink_group);
   }
   for (const ReportedClaim& claim : event.claims) {
     v1::HeldClaim* one = to->add_claims();
@@ -260,6 +261,7 @@ Event Report(const v1::HostReport& from) {
     gpu.uuid = one.uuid();
     gpu.memory_bytes = one.memory_bytes();
     if (one.has_numa_node()) gpu.numa_node = one.numa_node();
+    if (one.has_nvlink_group()) gpu.nvlink_group = one.nvlink_group();
     event.gpus.push_back(std::move(gpu));
   }
   for (const v1::HeldClaim& one : from.claims()) {

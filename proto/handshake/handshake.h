@@ -114,6 +114,10 @@ struct Hello {
   std::string lease;                 // to a host of a pool: what the pool's REDIRECT gave
 };
 
+// What a device can do with another of its server.
+inline constexpr uint8_t kPeerAccess = 1;   // cuDeviceCanAccessPeer
+inline constexpr uint8_t kPeerAtomics = 2;  // CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED
+
 struct DeviceSnapshot {
   std::string name;
   std::array<uint8_t, 16> uuid{};
@@ -124,7 +128,7 @@ struct DeviceSnapshot {
   int32_t least_priority = 0, greatest_priority = 0;
   uint64_t granularity_bytes = kChunkGranularityBytes;
   bool has_vmm = true;
-  std::vector<uint8_t> peer_access;  // [other device] = cuDeviceCanAccessPeer
+  std::vector<uint8_t> peer_access;  // [other device] = kPeer...
 };
 
 struct Welcome {

@@ -40,6 +40,16 @@ std::string KindOf(const std::string& path) {
   return !is_ours ? "cuda" : is_dry ? "dry" : "cpu";
 }
 
+uint8_t PeerOf(const DriverApi& api, CUdevice device, CUdevice other) {
+  int can = 0, atomics = 0;
+  if (api.cuDeviceCanAccessPeer(&can, device, other) != CUDA_SUCCESS || can == 0) return 0;
+  if (api.cuDeviceGetP2PAttribute == nullptr ||
+      api.cuDeviceGetP2PAttribute(&atomics, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, device,
+                                  other) != CUDA_SUCCESS)
+    atomics = 0;
+  return static_cast<uint8_t>(kPeerAccess | (atomics != 0 ? kPeerAtomics : 0));
+}
+
 DeviceSnapshot Describe(const DriverApi& api, CUdevice device, int count) {
   DeviceSnapshot snapshot;
   std::array<char, 256> name{};
@@ -71,11 +81,8 @@ DeviceSnapshot Describe(const DriverApi& api, CUdevice device, int count) {
       api.cuMemGetAllocationGranularity(&granularity, &properties,
                                         CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) == CUDA_SUCCESS)
     snapshot.granularity_bytes = std::max<uint64_t>(granularity, kChunkGranularityBytes);
-  for (int other = 0; other < count; ++other) {
-    int can = 0;
-    if (other != device) api.cuDeviceCanAccessPeer(&can, device, other);
-    snapshot.peer_access.push_back(can != 0 ? 1 : 0);
-  }
+  for (int other = 0; other < count; ++other)
+    snapshot.peer_access.push_back(other == device ? uint8_t{0} : PeerOf(api, device, other));
   return snapshot;
 }
 

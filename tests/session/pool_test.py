@@ -380,7 +380,9 @@ class PoolTest(PoolCase):
         pool = self.serve()
         self.host(pool, "one", device="dry", environment={"FARCALL_DRY_DEVICES": "3"})
         program = HERE / "programs/devices.py"
-        uuids = [gpu["uuid"] for gpu in pool.get("/v1/gpus")["gpus"]]
+        gpus = pool.get("/v1/gpus")["gpus"]
+        uuids = [gpu["uuid"] for gpu in gpus]
+        self.assertEqual([gpu["nvlink_group"] for gpu in gpus], [0, 0, 0])
         taken = pool.post("/v1/claims", memory_bytes="0", wait_ms="20000")
         self.assertEqual(taken["devices"], [0])
         two = pool.post("/v1/claims", memory_bytes=str(GIB), count=2, wait_ms="20000")
@@ -393,6 +395,7 @@ class PoolTest(PoolCase):
             [uuid.replace("-", "") for uuid in seen["uuids"]],
             [uuid[4:].replace("-", "") for uuid in uuids[1:]],
         )
+        self.assertEqual((seen["access"], seen["atomics"]), ([1], [1]))
 
     def test_two_programs_share_by_25_and_75_on_two_hosts(self):
         pool = self.serve("--placer", "spread")

@@ -116,10 +116,12 @@ void Host::Arrange() {
   };
   for (size_t i = 0; i < gpus.size(); ++i) {
     Gpu& gpu = gpus[i];
-    gpu.link = number(&links, label("nvlink-group", i));
-    std::string node = label("numa-node", i);
-    if (node.empty() && gpu.numa_node) node = std::to_string(*gpu.numa_node);
-    gpu.node = number(&nodes, node);
+    auto place = [&](const char* key, const std::optional<uint32_t>& reported) {
+      std::string told = label(key, i);
+      return told.empty() && reported ? std::to_string(*reported) : told;
+    };
+    gpu.link = number(&links, place("nvlink-group", gpu.nvlink_group));
+    gpu.node = number(&nodes, place("numa-node", gpu.numa_node));
   }
 }
 

@@ -191,8 +191,9 @@ struct Gpu : GpuUse {
   uint64_t memory_bytes = 0;
   uint64_t extra_bytes = 0;           // that its group lends beyond them
   uint32_t gflops = 0;                // by its group's table of models; 0: its model is not in it
-  std::optional<uint32_t> numa_node;  // of its host, as that reports it
-  uint32_t link = 0, node = 0;        // its NVLink group's and NUMA node's number; 0: not known
+  // As its host reports them.
+  std::optional<uint32_t> numa_node, nvlink_group;
+  uint32_t link = 0, node = 0;  // its NVLink group's and NUMA node's number; 0: not known
   // Kept for a claim that waits long, or for which others leave: what claims behind it may have
   // meanwhile.
   std::optional<Rank> kept_for;

@@ -13,6 +13,7 @@
 #include "proto/handshake/handshake.h"
 #include "proto/printable.h"
 #include "server/control/memory_file.h"
+#include "server/device/link_groups.h"
 #include "server/device/numa_node.h"
 #include "server/device/steady_now.h"
 #include "server/device/uuid_text.h"
@@ -128,6 +129,7 @@ PoolMember::PoolMember(Closer& closer, int epoll, PoolOptions options, const Dev
     : options_(std::move(options)),
       devices_(devices),
       numa_nodes_(NumaNodesOf(devices)),
+      link_groups_(LinkGroupsOf(devices.devices)),
       calls_(std::move(calls)),
       bounds_(bounds),
       ledger_(BytesOf(devices), bounds),
@@ -201,6 +203,7 @@ std::string PoolMember::ReportJson() {
                 {"uuid", UuidText(device.uuid)},
                 {"memory_bytes", std::to_string(device.total_bytes)}};
     if (numa_nodes_[i]) gpu["numa_node"] = *numa_nodes_[i];
+    if (link_groups_[i]) gpu["nvlink_group"] = *link_groups_[i];
     report["gpus"].push_back(std::move(gpu));
   }
   for (const auto& [name, held] : ledger_.held())

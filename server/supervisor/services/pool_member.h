@@ -66,7 +66,8 @@ class PoolMember {
 
   const PoolOptions options_;
   const DeviceReport devices_;
-  const std::vector<std::optional<uint32_t>> numa_nodes_;  // of each
+  const std::vector<std::optional<uint32_t>> numa_nodes_;   // of each
+  const std::vector<std::optional<uint32_t>> link_groups_;  // the same
   const Calls calls_;
   const quota::ClaimBounds bounds_;
   quota::ClaimLedger ledger_;

@@ -65,6 +65,7 @@ HostReport AnyReport(const Below& below, const Core& core, uint64_t beat) {
     gpu.name = "NVIDIA \\ \x01 H100";
     gpu.memory_bytes = 4 * kGiB;
     if (below(2) == 0) gpu.numa_node = static_cast<uint32_t>(below(2));
+    if (below(2) == 0) gpu.nvlink_group = static_cast<uint32_t>(below(2));
   }
   if (auto host = core.hosts().find(report.host); host != core.hosts().end())
     for (const std::string& id : host->second.claims) {

@@ -203,6 +203,12 @@ TEST(Placer, ALabelOfAGpuComesBeforeItsHostsReport) {
   EXPECT_NE(host.gpus[0].node, host.gpus[1].node);
   EXPECT_EQ(host.gpus[0].link, host.gpus[1].link);
   EXPECT_NE(host.gpus[0].link, host.gpus[2].link);
+  host.labels = {{"nvlink-group.1", "7"}};
+  for (Gpu& gpu : host.gpus) gpu.nvlink_group = 3;
+  host.Arrange();
+  EXPECT_EQ(host.gpus[0].link, host.gpus[2].link);
+  EXPECT_NE(host.gpus[0].link, 0u);
+  EXPECT_NE(host.gpus[0].link, host.gpus[1].link);
 }
 
 }  // namespace
