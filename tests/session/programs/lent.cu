@@ -178,12 +178,13 @@ void LendMapped(int socket) {
   EXPECT(after == before);
   Say(socket);
   Hear(socket);
-  // What another process has freed is the vGPU's once its worker has done so.
-  for (int i = 0; i < 1000 && after != before + kBytes; ++i) {
+  // What another process has freed is the vGPU's once its worker has done so. What it is granted and
+  // does not use counts as free only when the grant is complete: `before` may be from before that.
+  for (int i = 0; i < 1000 && after < before + kBytes; ++i) {
     usleep(10'000);
     CHECK(cudaMemGetInfo(&after, &total));
   }
-  EXPECT(after == before + kBytes);
+  EXPECT(after >= before + kBytes);
   Say(socket);
 }
 
