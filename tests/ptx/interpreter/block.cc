@@ -30,7 +30,6 @@ Block::Block(Interpreter& program, const ptx::Function& entry, const LaunchConfi
              Dim3 index, const std::vector<uint8_t>& params, std::string* output,
              uint64_t* steps_left)
     : program_(program),
-      entry_(entry),
       config_(config),
       index_(index),
       output_(output),

@@ -112,7 +112,6 @@ class Block {
   Stop Located(const Thread& thread, Stop stop) const;
 
   Interpreter& program_;
-  const ptx::Function& entry_;
   const LaunchConfig& config_;
   Dim3 index_;
   std::string* output_;
