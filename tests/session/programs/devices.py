@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints what cuInit says, which devices there are, and what they can do with the first, as JSON."""
+"""Prints what cuInit says, which devices there are, and what each can do with the first."""
 
 import ctypes
 import json
