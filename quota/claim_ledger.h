@@ -31,8 +31,8 @@ struct ClaimGrant {
 
 // What claims may have of a host beside its devices' own memory.
 struct ClaimBounds {
-  uint64_t net_ceiling = 0;             // bytes a second of the network for each; 0: no bound
-  uint64_t park_bytes = 0;              // host memory for those that are parked; 0: none is
+  uint64_t net_ceiling = 0;  // bytes a second of the network for each; 0: no bound
+  uint64_t park_bytes = 0;   // host memory for those that are parked; 0: none is
   uint32_t oversubscribe_milli = kWholeMilli;  // of a device's memory, what all together may have
 };
 

@@ -189,8 +189,8 @@ struct GpuUse {
 struct Gpu : GpuUse {
   std::string name, uuid;
   uint64_t memory_bytes = 0;
-  uint64_t extra_bytes = 0;           // that its group lends beyond them
-  uint32_t gflops = 0;                // by its group's table of models; 0: its model is not in it
+  uint64_t extra_bytes = 0;  // that its group lends beyond them
+  uint32_t gflops = 0;       // by its group's table of models; 0: its model is not in it
   // As its host reports them.
   std::optional<uint32_t> numa_node, nvlink_group;
   uint32_t link = 0, node = 0;  // its NVLink group's and NUMA node's number; 0: not known

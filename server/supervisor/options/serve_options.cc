@@ -86,8 +86,7 @@ Status SetWorkerCalls(std::string_view text, ServeOptions* options) {
 
 quota::ComputePolicy SettledPolicy(const ServeOptions& options) {
   quota::ComputePolicy policy = options.compute;
-  if (!options.pool.url.empty() && !options.chose_share)
-    policy.max_share_milli = kWholeMilli;
+  if (!options.pool.url.empty() && !options.chose_share) policy.max_share_milli = kWholeMilli;
   if (!options.pool.url.empty() && !options.chose_priority)
     policy.max_priority = quota::Priority::kHigh;
   return policy;

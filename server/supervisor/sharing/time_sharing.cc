@@ -62,8 +62,7 @@ void TimeSharing::PutVgpu(const std::string& vgpu, const std::vector<quota::Vgpu
   for (const quota::VgpuStatus& status : all) {
     if (status.vgpu != vgpu) continue;
     (*told)["share_milli"] = status.quota.share_milli;
-    (*told)["limit_milli"] =
-        status.quota.limit_milli == kWholeMilli ? 0 : status.quota.limit_milli;
+    (*told)["limit_milli"] = status.quota.limit_milli == kWholeMilli ? 0 : status.quota.limit_milli;
     (*told)["priority"] = quota::ToText(status.quota.priority);
     nlohmann::json& device = (*told)["devices"][static_cast<size_t>(status.device)];
     if (!engaged_) continue;  // nothing is measured

@@ -178,8 +178,9 @@ void LendMapped(int socket) {
   EXPECT(after == before);
   Say(socket);
   Hear(socket);
-  // What another process has freed is the vGPU's once its worker has done so. What it is granted and
-  // does not use counts as free only when the grant is complete: `before` may be from before that.
+  // What another process has freed is the vGPU's once its worker has done so. What it is granted
+  // and does not use counts as free only when the grant is complete: `before` may be from before
+  // that.
   for (int i = 0; i < 1000 && after < before + kBytes; ++i) {
     usleep(10'000);
     CHECK(cudaMemGetInfo(&after, &total));
