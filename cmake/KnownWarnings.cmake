@@ -4,9 +4,19 @@
 if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU" OR NOT CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   return()
 endif()
-# farcall_no_restrict(FOLDER SOURCES...): FOLDER is that of the CMakeLists.txt that has the target.
+function(farcall_folders_below folder result)
+  get_property(all DIRECTORY ${folder} PROPERTY SUBDIRECTORIES)
+  foreach(one ${all})
+    farcall_folders_below(${one} more)
+    list(APPEND all ${more})
+  endforeach()
+  set(${result} ${all} PARENT_SCOPE)
+endfunction()
+farcall_folders_below(${PROJECT_SOURCE_DIR} folders)
+# farcall_no_restrict(FOLDER SOURCES...): FOLDER is that of the CMakeLists.txt that has the target. Not whether the build has
+# such a folder: an earlier one may have made it, with tests.
 function(farcall_no_restrict folder)
-  if(NOT IS_DIRECTORY ${PROJECT_BINARY_DIR}/${folder})
+  if(NOT ${PROJECT_SOURCE_DIR}/${folder} IN_LIST folders)
     return()
   endif()
   foreach(source ${ARGN})
