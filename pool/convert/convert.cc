@@ -263,17 +263,32 @@ Claim FromProto(const pb::Claim& stored) {
   return claim;
 }
 
-pb::Gpu ToProto(const Gpu& gpu, const std::string& host, uint32_t index) {
+pb::Gpu ReportedToProto(const Gpu& gpu) {
   pb::Gpu told;
-  told.set_index(index);
   told.set_name(gpu.name);
   told.set_uuid(gpu.uuid);
   told.set_memory_bytes(gpu.memory_bytes);
+  if (gpu.numa_node) told.set_numa_node(*gpu.numa_node);
+  if (gpu.nvlink_group) told.set_nvlink_group(*gpu.nvlink_group);
+  return told;
+}
+
+Gpu FromProto(const pb::Gpu& told) {
+  Gpu gpu;
+  gpu.name = told.name();
+  gpu.uuid = told.uuid();
+  gpu.memory_bytes = told.memory_bytes();
+  if (told.has_numa_node()) gpu.numa_node = told.numa_node();
+  if (told.has_nvlink_group()) gpu.nvlink_group = told.nvlink_group();
+  return gpu;
+}
+
+pb::Gpu ToProto(const Gpu& gpu, const std::string& host, uint32_t index) {
+  pb::Gpu told = ReportedToProto(gpu);
+  told.set_index(index);
   told.set_used_bytes(gpu.used_bytes);
   told.set_used_milli(gpu.used_milli);
   told.set_claims(gpu.claims);
-  if (gpu.numa_node) told.set_numa_node(*gpu.numa_node);
-  if (gpu.nvlink_group) told.set_nvlink_group(*gpu.nvlink_group);
   told.set_tflops(gpu.gflops / 1000.0);
   told.set_lendable_bytes(gpu.lendable_bytes());
   told.set_host(host);
@@ -316,15 +331,7 @@ Host FromProto(const pb::Host& stored) {
   host.credential = stored.credential_hash();
   host.labels = Labels(stored.labels().begin(), stored.labels().end());
   host.endpoints.assign(stored.endpoints().begin(), stored.endpoints().end());
-  for (const pb::Gpu& told : stored.gpus()) {
-    Gpu gpu;
-    gpu.name = told.name();
-    gpu.uuid = told.uuid();
-    gpu.memory_bytes = told.memory_bytes();
-    if (told.has_numa_node()) gpu.numa_node = told.numa_node();
-    if (told.has_nvlink_group()) gpu.nvlink_group = told.nvlink_group();
-    host.gpus.push_back(gpu);
-  }
+  for (const pb::Gpu& told : stored.gpus()) host.gpus.push_back(FromProto(told));
   host.revision = stored.revision();
   return host;
 }
@@ -406,13 +413,11 @@ Result<HostReport> FromProto(const pb::HostReport& told) {
   std::stable_partition(report.endpoints.begin(), report.endpoints.end(),
                         [](const std::string& url) { return url.rfind("tls://", 0) == 0; });
   for (const pb::Gpu& one : told.gpus()) {
-    Gpu gpu;
-    gpu.name = Shortened(one.name());
-    gpu.uuid = Shortened(one.uuid());
-    gpu.memory_bytes = std::min(one.memory_bytes(), kMaxBytes);
-    if (one.has_numa_node()) gpu.numa_node = one.numa_node();
-    if (one.has_nvlink_group()) gpu.nvlink_group = one.nvlink_group();
-    report.gpus.push_back(gpu);
+    Gpu gpu = FromProto(one);
+    gpu.name = Shortened(gpu.name);
+    gpu.uuid = Shortened(gpu.uuid);
+    gpu.memory_bytes = std::min(gpu.memory_bytes, kMaxBytes);
+    report.gpus.push_back(std::move(gpu));
   }
   for (const pb::HeldClaim& one : told.claims()) {
     ReportedClaim claim;

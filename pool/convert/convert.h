@@ -50,6 +50,9 @@ pb::ConfigChange ToProto(const ConfigChange& change);
 pb::Grant ToProto(const Grant& grant);
 
 // As the store holds them.
+// What a host says of it.
+pb::Gpu ReportedToProto(const Gpu& gpu);
+Gpu FromProto(const pb::Gpu& told);
 Claim FromProto(const pb::Claim& stored);
 Host FromProto(const pb::Host& stored);
 

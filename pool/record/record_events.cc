@@ -67,14 +67,7 @@ void Put(const HostReport& event, v1::RecordedEvent* out) {
   to->set_park_bytes(event.park_bytes);
   to->set_oversubscribe_milli(event.oversubscribe_milli);
   for (const std::string& url : event.endpoints) to->add_endpoints(url);
-  for (const Gpu& gpu : event.gpus) {
-    v1::Gpu* one = to->add_gpus();
-    one->set_name(gpu.name);
-    one->set_uuid(gpu.uuid);
-    one->set_memory_bytes(gpu.memory_bytes);
-    if (gpu.numa_node) one->set_numa_node(*gpu.numa_node);
-    if (gpu.nvlink_group) one->set_nvlink_group(*gpu.nvlink_group);
-  }
+  for (const Gpu& gpu : event.gpus) *to->add_gpus() = ReportedToProto(gpu);
   for (const ReportedClaim& claim : event.claims) {
     v1::HeldClaim* one = to->add_claims();
     one->set_claim(claim.claim);
@@ -255,15 +248,7 @@ Event Report(const v1::HostReport& from) {
   event.park_bytes = from.park_bytes();
   event.oversubscribe_milli = std::max(from.oversubscribe_milli(), kWholeMilli);
   event.endpoints.assign(from.endpoints().begin(), from.endpoints().end());
-  for (const v1::Gpu& one : from.gpus()) {
-    Gpu gpu;
-    gpu.name = one.name();
-    gpu.uuid = one.uuid();
-    gpu.memory_bytes = one.memory_bytes();
-    if (one.has_numa_node()) gpu.numa_node = one.numa_node();
-    if (one.has_nvlink_group()) gpu.nvlink_group = one.nvlink_group();
-    event.gpus.push_back(std::move(gpu));
-  }
+  for (const v1::Gpu& one : from.gpus()) event.gpus.push_back(FromProto(one));
   for (const v1::HeldClaim& one : from.claims()) {
     ReportedClaim claim;
     claim.claim = one.claim();
