@@ -129,7 +129,8 @@ def name(claim):
 
 
 def claim(name="c-1", epoch=1, sessions=0, devices=(0,), memory=GIB, **more):
-    fields = {"share": 8, "limit": 9, "priority": 10, "seats": 11, "quota": 12, "refused_quota": 13, "change_refused": 14, "net": 15, "refused": 5, "ending": 4, "parked": 16, "park_refused": 17}
+    fields = {"ending": 4, "refused": 5, "share": 8, "limit": 9, "priority": 10, "seats": 11, "quota": 12,
+              "refused_quota": 13, "change_refused": 14, "net": 15, "parked": 16, "park_refused": 17}
     packed = b"".join(varint(device) for device in devices)
     return message((1, name), (2, epoch), (3, sessions), (6, packed), (7, memory), *((fields[key], value) for key, value in more.items()))
 
@@ -147,7 +148,10 @@ def pool_messages():
                      (9, message((1, "v"), (2, "o"), (6, message((2, most), (6, most))), (7, message((1, 1), (2, "\x1b[2J"))))))
     big_status = message(*[(9, message((1, "v" * 100), (2, "o" * 100)))] * 250)
     gang = message((1, 2), (2, message((2, 6 * GIB), (7, "rogue"))))
-    members = [claim(f"{GANG_OF_A}-{number}", devices=(number,), memory=6 * GIB, sessions=1, parked=1, park_refused="no") for number in (0, 1)]
+    members = [claim(f"{GANG_OF_A}-{number}", devices=(number,), memory=6 * GIB, sessions=1, parked=1,
+                     park_refused="no") for number in (0, 1)]
+    small_gang = message((1, 2), (2, message((2, GIB))))
+    two_gpus = {"gpus": (8 * GIB, 8 * GIB)}
     adopted = [claim(f"x-{i}", devices=range(64), memory=most, sessions=1) for i in range(40)]
     return {
         "request": call(REQUEST, ask) + call(REQUEST, ask) + call(REQUEST, message((1, 2))) + call(REQUEST, message((1, 65), (3, 1001))),
@@ -176,12 +180,16 @@ def pool_messages():
         "fault-rogue-no-name": call(REPORT, report(claims=[claim("")])),
         "fault-rogue-epoch-comes-round": call(REPORT, report(claims=[claim("x", epoch=most, quota=most)])) + call(UPDATE, message((1, "x"), (3, 2), (9, 0)), AS_OPERATOR),
         "fault-error-without-bound": call(RELEASE, name("c" * 20000)) + call(DRAIN, name("h" * 20000), AS_OPERATOR),
-        "gangs": call(PLAN_GANG, gang) + call(GANG, message((1, 2), (2, message((2, GIB))), (3, 70_000))) + call(GANG, message((1, 2), (2, message((2, GIB)))), AS_A | BEAT) +
-        call(GET_GANG, name(GANG_OF_A)) + call(RELEASE_GANG, name(GANG_OF_A), AS_A | BEAT) + call(GANG, message((1, 257), (2, ask))),
-        "groups": call(SET_GROUP, message((1, "g"), (3, "gpu2")), AS_OPERATOR | BEAT) + call(GROUPS) + call(GET_GROUP, name("g")) + call(SET_GROUP, message((1, "g"))) +
+        "gangs": call(PLAN_GANG, gang) + call(GANG, small_gang + message((3, 70_000))) +
+        call(GANG, small_gang, AS_A | BEAT) + call(GET_GANG, name(GANG_OF_A)) +
+        call(RELEASE_GANG, name(GANG_OF_A), AS_A | BEAT) + call(GANG, message((1, 257), (2, ask))),
+        "groups": call(SET_GROUP, message((1, "g"), (3, "gpu2")), AS_OPERATOR | BEAT) + call(GROUPS) +
+        call(GET_GROUP, name("g")) + call(SET_GROUP, message((1, "g"))) +
         call(DELETE_GROUP, name("g"), AS_OPERATOR | BEAT),
-        "fault-rogue-gang-never-granted": call(REPORT, report(gpus=(8 * GIB, 8 * GIB))) + call(CLOSED, struct.pack("<Q", 1)) + call(GANG, gang) +
-        call(REPORT, report(beat=2, gpus=(8 * GIB, 8 * GIB), claims=members)) + call(REPORT, report(beat=3, gpus=(8 * GIB, 8 * GIB), claims=members)),
+        "fault-rogue-gang-never-granted": call(REPORT, report(**two_gpus)) +
+        call(CLOSED, struct.pack("<Q", 1)) + call(GANG, gang) +
+        call(REPORT, report(beat=2, claims=members, **two_gpus)) +
+        call(REPORT, report(beat=3, claims=members, **two_gpus)),
         "set-quota": call(SET_QUOTA, message((1, "v"), (2, most), (3, 1000))) + call(SET_QUOTA, message((1, "v"), (2, GIB), (4, 1001), (6, most))) +
         call(SET_QUOTA, message((1, "v"), (5, "high"), (6, 1_000_000))) + call(SET_QUOTA, message((1, "v"))),
     }
